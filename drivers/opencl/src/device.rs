@@ -96,6 +96,8 @@ pub struct Device {
     pub(crate) records: Mutex<Vec<FaultRecord>>,
     /// Where they come to on the host, if that is pinned.
     pub(crate) places: Places,
+    /// Where what is read comes to on its way, if that is pinned.
+    pub(crate) landings: Places,
     /// What the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
@@ -426,7 +428,8 @@ pub(crate) fn describe(
             queues: OnceLock::new(),
             profiled: OnceLock::new(),
             records: Mutex::default(),
-            places: Places::default(),
+            places: Places::of_records(),
+            landings: Places::of_landings(),
             // In bits.
             alignment: (alignment / 8).max(1),
             clock: Clock::default(),

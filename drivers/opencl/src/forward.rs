@@ -4,6 +4,7 @@
 use crate::OpenCl;
 use crate::device::Device;
 use crate::native::{CallError, Called, Event, Memory, Queue, list, named};
+use crate::pinned::{Landing, Places};
 use crate::program::{Compiled, FaultRead, Launch};
 use crate::queues::{Fed, Lane, Queues, Within};
 use crate::registered::{self, Known};
@@ -48,6 +49,8 @@ struct Rare {
     fault: Option<FaultRead>,
     /// Bytes that the device reads.
     bytes: Vec<Vec<u8>>,
+    /// Bytes on their way to the host's.
+    landing: Vec<Landing>,
     /// Parts of memory objects.
     parts: Vec<Memory>,
 }
@@ -60,6 +63,7 @@ impl Rare {
             && self.put.is_none()
             && self.fault.is_none()
             && self.bytes.is_empty()
+            && self.landing.is_empty()
             && self.parts.is_empty();
         (!is_empty).then(|| Box::new(self))
     }
@@ -71,9 +75,14 @@ impl Cargo {
         self.rare.as_ref().map_or(&[], |rare| &rare.earlier)
     }
 
-    /// The fault record of a kernel, which is here by now.
-    pub(crate) fn into_fault(self) -> Option<FaultRead> {
-        self.rare?.fault
+    /// Brings what has come to where it is to be; the fault record of a kernel, which is here by now.
+    pub(crate) fn land(self) -> Option<FaultRead> {
+        let rare = *self.rare?;
+        for landing in rare.landing {
+            // SAFETY: the device has done its part, and the command, whose bytes they are, is not over yet.
+            unsafe { landing.land() };
+        }
+        rare.fault
     }
 }
 
@@ -91,11 +100,31 @@ pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
     match command.operation() {
         _ if staging::is_large(device, command) => Doer::Host,
         Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
+        // A thread of the host makes the places, the first time.
+        Operation::Transfer(transfer) if lands(device, transfer) => {
+            match device.landings.are_there() {
+                Some(_) => Doer::Device,
+                None => Doer::Host,
+            }
+        }
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
             Doer::DeviceForUser
         }
         _ => Doer::Device,
     }
+}
+
+/// The most bytes that come by pinned memory while a command is ended.
+const MOST_LANDED: u64 = 1 << 20;
+
+/// True if what a transfer reads comes to pinned memory on its way: one row of few bytes, from a device that gains by it.
+pub(crate) fn lands(device: &Device, transfer: &Transfer) -> bool {
+    device.gains()
+        && device.landings.are_there() != Some(false)
+        && matches!(transfer.source, Endpoint::Argument(_))
+        && matches!(transfer.destination, Endpoint::Host(_))
+        && transfer.bytes() <= MOST_LANDED
+        && Shape::of(transfer).row_alone().is_some()
 }
 
 /// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between
@@ -128,6 +157,7 @@ struct Chain<'a> {
     /// Why no more calls are made.
     failure: Option<CallError>,
     keep: Vec<Vec<u8>>,
+    landing: Vec<Landing>,
 }
 
 impl<'a> Chain<'a> {
@@ -149,6 +179,7 @@ impl<'a> Chain<'a> {
             made: SmallVec::new(),
             failure: None,
             keep: Vec::new(),
+            landing: Vec::new(),
         }
     }
 
@@ -205,6 +236,7 @@ impl<'a> Chain<'a> {
                 rare: Rare {
                     earlier: self.made.into_vec(),
                     bytes: self.keep,
+                    landing: self.landing,
                     ..Rare::default()
                 }
                 .kept(),
@@ -228,6 +260,25 @@ impl<'a> Chain<'a> {
                 )
             }
         })
+    }
+
+    /// As [`Chain::read`], by pinned memory.
+    fn bring(
+        &mut self,
+        places: &Places,
+        from: &Bytes<'_>,
+        at: u64,
+        to: *mut u8,
+        length: u64,
+    ) -> Called<()> {
+        for start in (0..length).step_by(Landing::MOST) {
+            let piece = (length - start).min(Landing::MOST as u64);
+            let to = to.wrapping_add(start as usize);
+            let mut landing = Landing::of(places, to, piece as usize);
+            self.read(from, at + start, landing.start(), piece)?;
+            self.landing.push(landing);
+        }
+        Ok(())
     }
 
     fn write(&mut self, from: *const u8, to: &Bytes<'_>, at: u64, length: u64) -> Called<()> {
@@ -501,6 +552,8 @@ fn put_transfer(queues: &Queues, work: &Work<'_>, transfer: &Transfer, waits: &[
         (_, Side::Host(_)) => Lane::Download,
         _ => Lane::Compute,
     };
+    let lands = lands(work.device(), transfer)
+        && registered::known(work.device(), transfer) != Known::Taken;
     let mut chain = Chain::new(queues, lane, waits)?;
     for side in [&source, &destination] {
         if let Side::Device(bytes) = side {
@@ -508,7 +561,13 @@ fn put_transfer(queues: &Queues, work: &Work<'_>, transfer: &Transfer, waits: &[
         }
     }
     for part in Shape::of(transfer).parts() {
-        put_part(&mut chain, &source, &destination, &part)?;
+        match (&source, &destination) {
+            (Side::Device(from), Side::Host(to)) if lands => {
+                let to = to.wrapping_add(part.destination as usize);
+                chain.bring(&work.device().landings, from, part.source, to, part.row)?;
+            }
+            _ => put_part(&mut chain, &source, &destination, &part)?,
+        }
     }
     Ok(chain.end()?)
 }

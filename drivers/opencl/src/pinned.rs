@@ -1,5 +1,6 @@
 //! The host's memory as OpenCL has pinned it: devices with memory of their own reach it without a copy in between. (NVIDIA's
-//! OpenCL brings 16 bytes behind a kernel to other memory of the host in 13 µs, and there in 3, on an H100.)
+//! OpenCL brings 16 bytes behind a kernel to other memory of the host in 13 µs, and there in 3, on an H100.) So what kernels say
+//! of faults comes there, and on its way what is read that is not much.
 
 use crate::OpenCl;
 use crate::device::Device;
@@ -74,18 +75,20 @@ impl Drop for Block {
     }
 }
 
-/// Bytes of a place: what processors and devices write at once.
-const PLACE: usize = 128;
-/// Places of a device: as many as it is given commands at once.
-const PLACES: usize = OpenCl::CREDIT;
-
-/// Places of a device for a few bytes each, once they were made; none if no memory could be pinned.
-#[derive(Debug, Default)]
-pub(crate) struct Places(OnceLock<Option<Arc<Pool>>>);
+/// Places of a device in pinned memory, once they were made.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// How many, and of how many bytes.
+    size: (usize, usize),
+    /// None if no memory could be pinned.
+    pool: OnceLock<Option<Arc<Pool>>>,
+}
 
 #[derive(Debug)]
 struct Pool {
     block: Block,
+    /// Bytes of a place.
+    bytes: usize,
     /// The numbers of those that nobody has.
     free: Mutex<Vec<usize>>,
 }
@@ -95,6 +98,9 @@ impl Pool {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Bytes of the place of a record: what processors and devices write at once.
+const RECORD: usize = 128;
 
 /// Where a few bytes come to on the host.
 #[derive(Debug)]
@@ -117,7 +123,7 @@ impl Pinned {
         // SAFETY: the block has so many places.
         unsafe {
             let start = self.pool.block.start().cast::<u8>();
-            start.add(self.number * PLACE)
+            start.add(self.number * self.pool.bytes)
         }
     }
 }
@@ -129,7 +135,7 @@ impl Drop for Pinned {
 }
 
 impl<const WORDS: usize> Place<WORDS> {
-    const FITS: () = assert!(WORDS * size_of::<u32>() <= PLACE);
+    const FITS: () = assert!(WORDS * size_of::<u32>() <= RECORD);
 
     /// One of these places, if there is one.
     pub(crate) fn of(places: &Places) -> Self {
@@ -159,26 +165,100 @@ impl<const WORDS: usize> Place<WORDS> {
     }
 }
 
+/// Bytes of the device's that come to the host by a place there.
+#[derive(Debug)]
+pub(crate) struct Landing {
+    place: LandingPlace,
+    to: *mut u8,
+    length: usize,
+}
+
+#[derive(Debug)]
+enum LandingPlace {
+    Pinned(Pinned),
+    Own(Vec<u8>),
+}
+
+// SAFETY: where they are to be is the command's, whoever ends it.
+unsafe impl Send for Landing {}
+// SAFETY: nothing is done through a shared one.
+unsafe impl Sync for Landing {}
+
+impl Landing {
+    /// The most bytes of one.
+    pub(crate) const MOST: usize = 256 << 10;
+
+    /// Of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
+    pub(crate) fn of(places: &Places, to: *mut u8, length: usize) -> Self {
+        let place = match places.take() {
+            Some(pinned) => LandingPlace::Pinned(pinned),
+            None => LandingPlace::Own(vec![0; length]),
+        };
+        Self { place, to, length }
+    }
+
+    /// Where the device brings them.
+    pub(crate) fn start(&mut self) -> *mut u8 {
+        match &mut self.place {
+            LandingPlace::Pinned(pinned) => pinned.start(),
+            LandingPlace::Own(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+
+    /// Brings them to where they are to be.
+    ///
+    /// # Safety
+    /// They have come, and nobody else uses so many bytes there.
+    pub(crate) unsafe fn land(mut self) {
+        let (from, to) = (self.start(), self.to);
+        // SAFETY: so many on both sides, by the contract.
+        unsafe { to.copy_from_nonoverlapping(from, self.length) };
+    }
+}
+
 impl Places {
+    /// For records of faults: as many as the device is given commands at once, of what processors and devices write at once.
+    pub(crate) fn of_records() -> Self {
+        Self::new(OpenCl::CREDIT, RECORD)
+    }
+
+    /// For what is read.
+    pub(crate) fn of_landings() -> Self {
+        Self::new(32, Landing::MOST)
+    }
+
+    fn new(count: usize, bytes: usize) -> Self {
+        Self {
+            size: (count, bytes),
+            pool: OnceLock::new(),
+        }
+    }
+
+    /// Whether there are any; none if nobody has made them yet.
+    pub(crate) fn are_there(&self) -> Option<bool> {
+        self.pool.get().map(Option::is_some)
+    }
+
     /// Makes them, on a device with memory of its own, unless there are. That may wait for what is on the device, so it is
     /// not done while something is put there.
     pub(crate) fn make(&self, device: &Device) {
         if device.staged == Staged::Nothing {
             return;
         }
+        let (count, bytes) = self.size;
         let made = || {
-            let block = Block::of(device, &device.own_queue()?, PLACES * PLACE)?;
-            let free = Mutex::new((0..PLACES).collect());
-            Called::Ok(Arc::new(Pool { block, free }))
+            let block = Block::of(device, &device.own_queue()?, count * bytes)?;
+            let free = Mutex::new((0..count).collect());
+            Called::Ok(Arc::new(Pool { block, bytes, free }))
         };
-        self.0.get_or_init(|| {
+        self.pool.get_or_init(|| {
             let refused = |error: &_| tracing::debug!(?error, "no memory was pinned");
             made().inspect_err(refused).ok()
         });
     }
 
     fn take(&self) -> Option<Pinned> {
-        let pool = self.0.get()?.as_ref()?;
+        let pool = self.pool.get()?.as_ref()?;
         let number = pool.free().pop()?;
         let pool = pool.clone();
         Some(Pinned { pool, number })
@@ -192,6 +272,40 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
+    fn what_is_read_comes_to_places_and_where_there_are_none_to_others() {
+        let Some(mut device) = any("memory that OpenCL pins") else {
+            return;
+        };
+        device.staged = Staged::All;
+        assert_eq!(device.landings.are_there(), None);
+        device.landings.make(&device);
+        assert_eq!(device.landings.are_there(), Some(true));
+        let count = device.landings.size.0;
+        let mut back = vec![[0_u8; 3]; count + 1];
+        let mut landings: Vec<_> = back
+            .iter_mut()
+            .map(|back| Landing::of(&device.landings, back.as_mut_ptr(), 3))
+            .collect();
+        let is_pinned = |landing: &Landing| matches!(landing.place, LandingPlace::Pinned(_));
+        assert!(landings[..count].iter().all(is_pinned) && !is_pinned(&landings[count]));
+        for (number, landing) in (0..).zip(&mut landings) {
+            // SAFETY: each has so many bytes of its own.
+            unsafe { landing.start().cast::<[u8; 3]>().write([number, 1, 2]) };
+        }
+        for landing in landings {
+            // SAFETY: what they are to be brought to is there, and nobody else's.
+            unsafe { landing.land() };
+        }
+        let expected: Vec<_> = (0..=count).map(|number| [number as u8, 1, 2]).collect();
+        assert_eq!(back, expected);
+        assert!(is_pinned(&Landing::of(
+            &device.landings,
+            back[0].as_mut_ptr(),
+            3
+        )));
+    }
+
+    #[test]
     fn places_are_pinned_and_had_again() {
         let Some(mut device) = any("memory that OpenCL pins") else {
             return;
@@ -203,10 +317,10 @@ mod tests {
         assert!(!is_pinned(&place(&device)), "its memory is the host's");
         device.staged = Staged::All;
         device.places.make(&device);
-        let mut all: Vec<_> = (0..PLACES).map(|_| place(&device)).collect();
+        let mut all: Vec<_> = (0..OpenCl::CREDIT).map(|_| place(&device)).collect();
         assert!(all.iter().all(is_pinned));
         let starts: HashSet<_> = all.iter_mut().map(Place::start).collect();
-        assert_eq!(starts.len(), PLACES);
+        assert_eq!(starts.len(), OpenCl::CREDIT);
         let mut other = place(&device);
         assert!(!is_pinned(&other), "there are no more");
         let given_back = all.swap_remove(7);

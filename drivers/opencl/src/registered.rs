@@ -5,7 +5,6 @@
 
 use crate::device::Device;
 use crate::native::{Called, Context, Memory};
-use crate::staging::Staged;
 use quipu_core::memory::pinned::PinnedRange;
 use quipu_core::operation::{Endpoint, Transfer};
 use quipu_driver_vendor::region::Shape;
@@ -66,12 +65,7 @@ fn name_of(context: &Context) -> usize {
 /// The range that a transfer's bytes on the host are in, of a device that gains by it: what other libraries than NVIDIA's do
 /// with such memory is not known.
 fn range(device: &Device, transfer: &Transfer) -> Option<Arc<PinnedRange>> {
-    let gains = match device.staged {
-        Staged::Nothing => false,
-        Staged::WhatGains => device.platform.is_of_streams,
-        Staged::All => true,
-    };
-    if !gains {
+    if !device.gains() {
         return None;
     }
     let host = match (&transfer.source, &transfer.destination) {

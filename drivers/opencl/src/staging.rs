@@ -3,7 +3,7 @@
 
 use crate::OpenCl;
 use crate::device::Device;
-use crate::forward::{Bytes, Work};
+use crate::forward::{Bytes, Work, lands};
 use crate::native::{CallError, Called, Event, Queue, list, named};
 use crate::pinned::Block;
 use crate::registered;
@@ -125,6 +125,15 @@ impl Device {
         Ok(Stage { queue, blocks })
     }
 
+    /// True if it is known to gain by what it reaches on the host by itself, whatever the size.
+    pub(crate) fn gains(&self) -> bool {
+        match self.staged {
+            Staged::Nothing => false,
+            Staged::WhatGains => self.platform.is_of_streams,
+            Staged::All => true,
+        }
+    }
+
     /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has none
     /// left. Who only helps leaves them to others then.
     fn move_pieces(
@@ -195,11 +204,16 @@ fn way_of(transfer: &Transfer) -> Option<Direction> {
     way(is_host(&transfer.source), is_host(&transfer.destination))
 }
 
-/// Does a command that is a large copy, or the first of memory that stays where it is; none if it is not such a one.
+/// Does a command that is a large copy, or the first of memory that stays where it is, or of what comes by pinned memory; none if it is
+/// not such a one.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
-    let command = work.command();
+    let (command, device) = (work.command(), work.device());
     match command.operation() {
-        Operation::Transfer(transfer) if registered::take(work.device(), transfer) => {
+        Operation::Transfer(transfer) if registered::take(device, transfer) => {
+            Some(move_row(work, transfer, move_at_once))
+        }
+        Operation::Transfer(transfer) if lands(device, transfer) => {
+            device.landings.make(device);
             Some(move_row(work, transfer, move_at_once))
         }
         // That it goes through pinned memory is decided, or the host would not have it to do.

@@ -220,7 +220,7 @@ impl Vendor for OpenCl {
     }
 
     fn land(&self, work: &Work<'_>, flight: Flight<Self>) -> Result<()> {
-        match flight.cargo.into_fault() {
+        match flight.cargo.land() {
             Some(fault) => fault.outcome(work.device(), work.command().label()),
             None => Ok(()),
         }

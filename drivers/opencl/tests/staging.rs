@@ -175,6 +175,55 @@ fn memory_that_stays_where_it_is_goes_and_comes_back_as_it_was() {
     }
 }
 
+/// More than there are places for in pinned memory, of every size, each behind a command that changes what it reads.
+#[test]
+fn many_reads_at_once_bring_what_was_there() {
+    if !opencl_or_skip() {
+        return;
+    }
+    for device in devices(true).unwrap() {
+        let context = Context::new(std::slice::from_ref(&device)).unwrap();
+        let queue = context.queue(&device, QueueOptions::default()).unwrap();
+        let memory = context.memory(MIB + 16).unwrap();
+        let mut bytes: Vec<u8> = (0..MIB + 16).map(|n| ((n * 31) >> 7) as u8).collect();
+        write(&queue, &mut bytes, &memory, 0);
+        let lengths = [
+            8,
+            9,
+            4 << 10,
+            100_001,
+            256 << 10,
+            (256 << 10) + 1,
+            MIB,
+            MIB + 16,
+        ];
+        for round in 0..3_u64 {
+            let mut back: Vec<Vec<u8>> = (0..120)
+                .map(|number| vec![0xee; lengths[number % lengths.len()] as usize + 1])
+                .collect();
+            let mut folded = Vec::new();
+            for back in &mut back {
+                fold(&queue, &memory, round);
+                let first: [u8; 8] = bytes[..8].try_into().unwrap();
+                let first = u64::from_le_bytes(first).wrapping_mul(31);
+                bytes[..8].copy_from_slice(&first.wrapping_add(round).to_le_bytes());
+                folded.push(bytes[..8].to_vec());
+                let length = back.len() - 1;
+                // SAFETY: waited for below; nobody else looks.
+                let host = unsafe { HostMemory::new(back.as_mut_ptr(), length, None) };
+                let access = part(&memory, 0, length as u64, AccessMode::Read);
+                queue.read(access, host, length as u64, &[], &[]).unwrap();
+            }
+            queue.wait().unwrap();
+            for (back, folded) in back.iter().zip(&folded) {
+                let (end, back) = back.split_last().unwrap();
+                assert_eq!((&back[..8], *end), (&folded[..], 0xee), "{}", back.len());
+                assert!(back[8..] == bytes[8..back.len()], "{}", back.len());
+            }
+        }
+    }
+}
+
 #[test]
 fn random_graphs_with_staging() {
     if !opencl_or_skip() {
