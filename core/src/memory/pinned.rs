@@ -30,7 +30,7 @@ impl Pinning {
     /// These bytes stay where they are.
     ///
     /// # Safety
-    /// They are mapped until this is dropped, and no transfer uses them when it is.
+    /// They are mapped until this is dropped, and no transfer uses them when it is, nor when it is made.
     #[must_use]
     pub unsafe fn new(pointer: *const u8, length: usize) -> Self {
         let start = pointer.expose_provenance();

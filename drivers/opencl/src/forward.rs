@@ -103,7 +103,8 @@ pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
         // A thread of the host makes the places, the first time.
         Operation::Transfer(transfer) if lands(device, transfer) => {
             match device.landings.are_there() {
-                Some(_) => Doer::Device,
+                Some(true) => Doer::Device,
+                Some(false) => Doer::DeviceForUser,
                 None => Doer::Host,
             }
         }
@@ -246,7 +247,7 @@ impl<'a> Chain<'a> {
 
     fn read(&mut self, from: &Bytes<'_>, at: u64, to: *mut u8, length: u64) -> Called<()> {
         self.call("clEnqueueReadBuffer", |queue, count, waits| {
-            // SAFETY: both ranges are the command's, there until it is over.
+            // SAFETY: both ranges are the command's, or one is of memory that is kept with it, there until it is over.
             unsafe {
                 cl3::command_queue::enqueue_read_buffer(
                     queue,
@@ -516,7 +517,10 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<OpenCl>, seen: u64) ->
     let queued = flight.signal.time(CL_PROFILING_COMMAND_QUEUED)?;
     let started = match began {
         Some(began) => began.time(CL_PROFILING_COMMAND_END)?,
-        None => flight.signal.time(CL_PROFILING_COMMAND_START)?,
+        None => {
+            let first = flight.cargo.earlier().first().unwrap_or(&flight.signal);
+            first.time(CL_PROFILING_COMMAND_START)?
+        }
     };
     let ended = flight.done().time(CL_PROFILING_COMMAND_END)?;
     // The host put it into its queue between these.

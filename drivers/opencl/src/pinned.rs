@@ -10,6 +10,7 @@ use cl3::types::CL_TRUE;
 use quipu_driver_vendor::Vendor;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Pinned memory, mapped for as long as it is there.
@@ -80,6 +81,8 @@ impl Drop for Block {
 pub(crate) struct Places {
     /// How many, and of how many bytes.
     size: (usize, usize),
+    /// A thread makes them, or has made them.
+    begun: AtomicBool,
     /// None if no memory could be pinned.
     pool: OnceLock<Option<Arc<Pool>>>,
 }
@@ -222,7 +225,7 @@ impl Places {
         Self::new(OpenCl::CREDIT, RECORD)
     }
 
-    /// For what is read.
+    /// For what is read. Where more is on its way at once, the rest comes to any memory.
     pub(crate) fn of_landings() -> Self {
         Self::new(32, Landing::MOST)
     }
@@ -230,6 +233,7 @@ impl Places {
     fn new(count: usize, bytes: usize) -> Self {
         Self {
             size: (count, bytes),
+            begun: AtomicBool::new(false),
             pool: OnceLock::new(),
         }
     }
@@ -245,6 +249,7 @@ impl Places {
         if device.staged == Staged::Nothing {
             return;
         }
+        self.begun.store(true, Ordering::Relaxed);
         let (count, bytes) = self.size;
         let made = || {
             let block = Block::of(device, &device.own_queue()?, count * bytes)?;
@@ -255,6 +260,13 @@ impl Places {
             let refused = |error: &_| tracing::debug!(?error, "no memory was pinned");
             made().inspect_err(refused).ok()
         });
+    }
+
+    /// The same, unless another thread is at it, which is not waited for.
+    pub(crate) fn make_alone(&self, device: &Device) {
+        if !self.begun.swap(true, Ordering::Relaxed) {
+            self.make(device);
+        }
     }
 
     fn take(&self) -> Option<Pinned> {

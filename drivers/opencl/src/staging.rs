@@ -24,7 +24,7 @@ const LEAST: u64 = 1 << 20;
 /// thread of its host at 7 to 8.
 const LEAST_THREADS_DOWN: usize = 3;
 
-/// Which large copies go through pinned memory, and fault records if any do.
+/// Which large copies and small reads go through pinned memory, and fault records if any do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
     Nothing,
@@ -213,7 +213,7 @@ pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
             Some(move_row(work, transfer, move_at_once))
         }
         Operation::Transfer(transfer) if lands(device, transfer) => {
-            device.landings.make(device);
+            device.landings.make_alone(device);
             Some(move_row(work, transfer, move_at_once))
         }
         // That it goes through pinned memory is decided, or the host would not have it to do.
@@ -426,7 +426,7 @@ fn move_large(
 }
 
 impl OpenCl {
-    /// The same, with all large copies and the fault records of kernels through pinned memory or none, on all of them.
+    /// The same, with all large copies, reads of few bytes in a row and the fault records of kernels through pinned memory or none, on all of them.
     /// Else the records are, and what may gain by it, on those whose memory is not the host's.
     #[must_use]
     pub fn staged(mut self, is_staged: bool) -> Self {

@@ -174,6 +174,10 @@ fn finish(
     identity: u64,
     printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
 ) -> Result<Compiled> {
+    // Mostly before anything that takes long is on the device.
+    if device.gains() {
+        device.landings.make(device);
+    }
     let info = cl3::kernel::get_kernel_info(kernel.raw(), cl3::kernel::CL_KERNEL_NUM_ARGS);
     let arguments = named("clGetKernelInfo", info)
         .map_err(|error| device.failed("look at a kernel", &error))?
