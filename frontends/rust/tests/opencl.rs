@@ -3,6 +3,7 @@
 //! Without a device these tests fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod clblast;
 mod devices;
 #[cfg(unix)]
 mod kept;
