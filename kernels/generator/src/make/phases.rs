@@ -597,6 +597,7 @@ impl Maker {
             "let {reading} = acc.sync({written}).await;"
         )]));
         let (inputs, aggregates) = (self.inputs.len(), self.aggregates.len());
+        let closures = self.closures.len();
         for (name, parameter) in read.iter().zip(&turned) {
             self.add_input(name, &parameter.of);
         }
@@ -621,6 +622,8 @@ impl Maker {
         }
         self.inputs.truncate(inputs);
         self.aggregates.truncate(aggregates);
+        // They may borrow what is turned back.
+        self.closures.truncate(closures);
         body.statements.push(Statement::fixed(pieces![format!(
             "{written} = acc.sync({reading}).await;"
         )]));
