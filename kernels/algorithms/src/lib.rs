@@ -103,7 +103,7 @@ pub mod kernels {
     pub use crate::histogram::{count_bins, count_bins_in_tables};
     pub use crate::matmul::{DEPTH, SIDE, multiply_squares, multiply_tiles};
     pub use crate::merge::{merge_runs, sort_tiles};
-    pub use crate::radix::{choose_sides, count_digits, move_digits, settle};
+    pub use crate::radix::{choose_sides, count_digits, move_digits, move_digits_in_lines, settle};
     pub use crate::random::{MANY, normal_blocks, philox_block, random_blocks, uniform_blocks};
     pub use crate::reduce::reduce_blocks;
     pub use crate::scan::{scan_neighbours, scan_tiles};

@@ -25,6 +25,12 @@ const DIGITS: usize = 256;
 const BITS: u32 = 8;
 /// Threads of a block, of which each has a table of all digits.
 const MOST_THREADS: usize = 32;
+/// Places that are written at once where elements are gathered.
+const LINE: usize = 32;
+/// Bytes of a key and its value, of which so many lines fit on a thread's stack.
+const MOST_GATHERED: usize = 16;
+/// Bytes that are more than caches have.
+const BEYOND_CACHES: usize = 32 << 20;
 
 /// A digit of a key.
 #[device]
@@ -40,7 +46,7 @@ fn own_part(acc: &impl Accelerator<1>, length: usize) -> (usize, usize) {
     (start, (start + share).min(length))
 }
 
-/// Counts the digits from `start` to `end`, and gives the bits in which keys differ from the first one.
+/// Counts the digits from `start` to `end`, and gives the bits in which keys differ from the first one, in pass 0.
 #[device]
 fn count_part<K: RadixKey>(
     pass: u32,
@@ -50,13 +56,19 @@ fn count_part<K: RadixKey>(
     counts: &mut [u64; DIGITS],
 ) -> u64 {
     // SAFETY: nobody writes keys while they are counted.
-    let first = unsafe { keys.read(0) }.ordered();
+    let own = unsafe { keys.slice(start..end) };
     let mut differing = 0;
-    for i in start..end {
+    if pass == 0 {
         // SAFETY: as above.
-        let key = unsafe { keys.read(i) };
-        differing |= key.ordered() ^ first;
-        counts[digit(key, pass)] += 1;
+        let first = unsafe { keys.read(0) }.ordered();
+        for key in own {
+            differing |= key.ordered() ^ first;
+            counts[digit(*key, 0)] += 1;
+        }
+    } else {
+        for key in own {
+            counts[digit(*key, pass)] += 1;
+        }
     }
     differing
 }
@@ -81,11 +93,8 @@ pub fn count_digits<K: RadixKey>(
     let threads = acc.extent(Grid, Threads)[0];
     let (start, end) = own_part(acc, keys.len());
     let mut own = [0; DIGITS];
-    let bits = if side == 0 {
-        count_part(pass, keys, start, end, &mut own)
-    } else {
-        count_part(pass, other_keys, start, end, &mut own)
-    };
+    let from = if side == 0 { keys } else { other_keys };
+    let bits = count_part(pass, from, start, end, &mut own);
     // SAFETY: these places are this thread's.
     unsafe {
         for digit in 0..DIGITS {
@@ -127,19 +136,103 @@ fn move_part<K: RadixKey, V: Copy, const VALUES: bool>(
     from_values: RawMut<V>,
     to_values: RawMut<V>,
 ) {
-    for i in start..end {
-        // SAFETY: places of different parts and digits are apart, and what is moved from is not written.
-        unsafe {
-            let key = from.read(i);
-            let digit = digit(key, pass);
-            let place = places[digit] as usize;
-            places[digit] += 1;
-            to.write(place, key);
-            if VALUES {
-                to_values.write(place, from_values.read(i));
+    // SAFETY: places of different parts and digits are apart, and what is moved from is not written.
+    unsafe {
+        let own = from.slice(start..end);
+        if VALUES {
+            let own_values = from_values.slice(start..end);
+            for (i, key) in own.iter().enumerate() {
+                let digit = digit(*key, pass);
+                let place = places[digit] as usize;
+                places[digit] += 1;
+                to.write(place, *key);
+                to_values.write(place, own_values[i]);
+            }
+        } else {
+            for key in own {
+                let digit = digit(*key, pass);
+                let place = places[digit] as usize;
+                places[digit] += 1;
+                to.write(place, *key);
             }
         }
     }
+}
+
+/// As [`move_part`], with values. The elements of a digit are gathered at hand until they are a line of places, which is written
+/// at once. One by one they would go to as many lines and pages as there are digits, keys and values, and to each again long after
+/// the one before.
+#[device]
+fn move_part_in_lines<K: RadixKey, V: Copy>(
+    pass: u32,
+    start: usize,
+    end: usize,
+    places: &mut [u64; DIGITS],
+    from: RawMut<K>,
+    to: RawMut<K>,
+    from_values: RawMut<V>,
+    to_values: RawMut<V>,
+) {
+    if start == end {
+        return;
+    }
+    // SAFETY: what is moved from is not written.
+    let own = unsafe { from.slice(start..end) };
+    // SAFETY: as above.
+    let own_values = unsafe { from_values.slice(start..end) };
+    let first = *places;
+    let mut keys = [[own[0]; LINE]; DIGITS];
+    let mut values = [[own_values[0]; LINE]; DIGITS];
+    for (i, key) in own.iter().enumerate() {
+        let digit = digit(*key, pass);
+        let place = places[digit] as usize;
+        keys[digit][place % LINE] = *key;
+        values[digit][place % LINE] = own_values[i];
+        places[digit] += 1;
+        if place % LINE == LINE - 1 {
+            put_line(&keys[digit], first[digit], place + 1, to);
+            put_line(&values[digit], first[digit], place + 1, to_values);
+        }
+    }
+    for digit in 0..DIGITS {
+        if places[digit] > first[digit] {
+            let end = places[digit] as usize;
+            put_line(&keys[digit], first[digit], end, to);
+            put_line(&values[digit], first[digit], end, to_values);
+        }
+    }
+}
+
+/// Writes what is gathered for the line of places before `end`, but for those before the `first` of the part's digit.
+#[device]
+fn put_line<T: Copy>(gathered: &[T; LINE], first: u64, end: usize, to: RawMut<T>) {
+    let start = (end - 1) / LINE * LINE;
+    let first = first as usize;
+    // SAFETY: places of different parts and digits are apart.
+    unsafe {
+        if end - start == LINE && first <= start {
+            let line = to.slice_mut(start..start + LINE);
+            for i in 0..LINE {
+                line[i] = gathered[i];
+            }
+        } else {
+            for place in start.max(first)..end {
+                to.write(place, gathered[place % LINE]);
+            }
+        }
+    }
+}
+
+/// Where this thread's elements of each digit begin.
+#[device]
+fn own_places(acc: &impl Accelerator<1>, places: &[u64]) -> [u64; DIGITS] {
+    let thread = acc.index(Grid, Threads)[0];
+    let threads = acc.extent(Grid, Threads)[0];
+    let mut own = [0; DIGITS];
+    for digit in 0..DIGITS {
+        own[digit] = places[digit * threads + thread];
+    }
+    own
 }
 
 /// Moves each thread's elements to where `places`, the scanned counts of [`count_digits`], says; the values too, if
@@ -159,36 +252,40 @@ pub fn move_digits<K: RadixKey, V, const VALUES: bool>(
     if side == sides[pass as usize + 1] {
         return;
     }
-    let thread = acc.index(Grid, Threads)[0];
-    let threads = acc.extent(Grid, Threads)[0];
     let (start, end) = own_part(acc, keys.len());
-    let mut own = [0; DIGITS];
-    for digit in 0..DIGITS {
-        own[digit] = places[digit * threads + thread];
-    }
-    if side == 0 {
-        move_part::<K, V, VALUES>(
-            pass,
-            start,
-            end,
-            &mut own,
-            keys,
-            other_keys,
-            values,
-            other_values,
-        );
+    let mut own = own_places(acc, places);
+    let (from, to, from_values, to_values) = if side == 0 {
+        (keys, other_keys, values, other_values)
     } else {
-        move_part::<K, V, VALUES>(
-            pass,
-            start,
-            end,
-            &mut own,
-            other_keys,
-            keys,
-            other_values,
-            values,
-        );
+        (other_keys, keys, other_values, values)
+    };
+    move_part::<K, V, VALUES>(pass, start, end, &mut own, from, to, from_values, to_values);
+}
+
+/// As [`move_digits`], with values and in lines.
+#[kernel]
+pub fn move_digits_in_lines<K: RadixKey, V>(
+    acc: &impl Accelerator<1>,
+    pass: u32,
+    sides: &[u32],
+    places: &[u64],
+    keys: RawMut<K>,
+    other_keys: RawMut<K>,
+    values: RawMut<V>,
+    other_values: RawMut<V>,
+) {
+    let side = sides[pass as usize];
+    if side == sides[pass as usize + 1] {
+        return;
     }
+    let (start, end) = own_part(acc, keys.len());
+    let mut own = own_places(acc, places);
+    let (from, to, from_values, to_values) = if side == 0 {
+        (keys, other_keys, values, other_values)
+    } else {
+        (other_keys, keys, other_values, values)
+    };
+    move_part_in_lines(pass, start, end, &mut own, from, to, from_values, to_values);
 }
 
 /// Copies what is on the other side, if the elements are there.
@@ -271,6 +368,9 @@ fn sort<K: Item + RadixKey, V: Item, const VALUES: bool>(
     let mut differing = queue.allocate::<u64>(blocks * threads)?;
     let mut counts = queue.allocate::<u64>(DIGITS * blocks * threads)?;
     let mut places = queue.allocate::<u64>(DIGITS * blocks * threads)?;
+    let moved = size_of::<K>() + size_of::<V>();
+    let in_lines =
+        VALUES && threads == 1 && moved <= MOST_GATHERED && 2 * moved * keys.len() > BEYOND_CACHES;
     for pass in 0..passes as u32 {
         queue.launch(
             division(),
@@ -288,18 +388,35 @@ fn sort<K: Item + RadixKey, V: Item, const VALUES: bool>(
             queue.launch(one, choose_sides(&differing, sides.overwrite()))?;
         }
         exclusive_scan::<Sum, _>(queue, &counts, &mut places)?;
-        queue.launch(
-            division(),
-            move_digits::<K, V, VALUES>(
-                pass,
-                &sides,
-                &places,
-                &mut *keys,
-                &mut *other_keys,
-                &mut *values,
-                &mut *other_values,
-            ),
-        )?;
+        let (keys, other_keys) = (&mut *keys, &mut *other_keys);
+        let (values, other_values) = (&mut *values, &mut *other_values);
+        if in_lines {
+            queue.launch(
+                division(),
+                move_digits_in_lines(
+                    pass,
+                    &sides,
+                    &places,
+                    keys,
+                    other_keys,
+                    values,
+                    other_values,
+                ),
+            )?;
+        } else {
+            queue.launch(
+                division(),
+                move_digits::<K, V, VALUES>(
+                    pass,
+                    &sides,
+                    &places,
+                    keys,
+                    other_keys,
+                    values,
+                    other_values,
+                ),
+            )?;
+        }
     }
     Ok(sides)
 }

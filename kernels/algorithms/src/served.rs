@@ -105,7 +105,9 @@ pub fn radix_sort<K: Item + RadixKey>() -> Kernels {
 /// Of [`radix_sort_by_key`](crate::radix_sort_by_key).
 #[must_use]
 pub fn radix_sort_by_key<K: Item + RadixKey, V: Item>() -> Kernels {
-    radix::<K, V, true>().with::<all::settle<V>, _>()
+    radix::<K, V, true>()
+        .with::<all::move_digits_in_lines<K, V>, _>()
+        .with::<all::settle<V>, _>()
 }
 
 fn merge<K: Item, V: Item, O: Order<K> + KernelData, const VALUES: bool>() -> Kernels {

@@ -7,11 +7,12 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
 /// The side of a block's tile, where a block has several threads.
 const TILE: usize = 32;
-/// The side of what a thread that is alone in its block has at hand. Half of the nearest cache, of elements of four bytes: the
-/// longer what is read at a time, the fewer pages are looked up for it.
-const AT_HAND: usize = 64;
+/// Rows and columns of what a thread that is alone in its block has at hand. Of elements of four bytes that is the nearest cache:
+/// the longer what is read at a time, the fewer pages are looked up for it, and lines that follow each other are fetched ahead.
+const HEIGHT: usize = 128;
+const WIDTH: usize = 64;
 /// Columns of such a thread.
-const LONG: usize = 8 * AT_HAND;
+const LONG: usize = 8 * WIDTH;
 
 /// Sets element (i, j) of `y` to element (j, i) of `x`. The elements of a thread are a tile.
 #[kernel]
@@ -36,11 +37,11 @@ pub fn transpose_at_hand<T>(
     x: &[T],
     mut y: OwnTile<T, 2>,
 ) {
-    let mut at_hand = [[x[0]; AT_HAND]; AT_HAND];
-    for top in (0..y.extent()[0]).step_by(AT_HAND) {
-        for left in (0..y.extent()[1]).step_by(AT_HAND) {
-            let height = (y.extent()[0] - top).min(AT_HAND);
-            let width = (y.extent()[1] - left).min(AT_HAND);
+    let mut at_hand = [[x[0]; HEIGHT]; WIDTH];
+    for top in (0..y.extent()[0]).step_by(HEIGHT) {
+        for left in (0..y.extent()[1]).step_by(WIDTH) {
+            let height = (y.extent()[0] - top).min(HEIGHT);
+            let width = (y.extent()[1] - left).min(WIDTH);
             let first = (y.start()[1] + left) * columns + y.start()[0] + top;
             for k in 0..width {
                 let from = &x[first + k * columns..][..height];
@@ -51,8 +52,8 @@ pub fn transpose_at_hand<T>(
             for i in 0..height {
                 let to = &mut y.row_mut([top + i])[left..left + width];
                 // All but the last have as many rounds as the compiler can see.
-                if width == AT_HAND {
-                    for k in 0..AT_HAND {
+                if width == WIDTH {
+                    for k in 0..WIDTH {
                         to[k] = at_hand[k][i];
                     }
                 } else {
@@ -92,8 +93,8 @@ pub fn transpose<T: Item>(
     let mut y = y.shaped([columns, rows])?;
     let threads = threads(queue.limits()).min(TILE);
     if threads == 1 {
-        let blocks = [columns.div_ceil(AT_HAND), rows.div_ceil(LONG)];
-        let division = WorkDivision::new(blocks, [1, 1], [AT_HAND, LONG]);
+        let blocks = [columns.div_ceil(HEIGHT), rows.div_ceil(LONG)];
+        let division = WorkDivision::new(blocks, [1, 1], [HEIGHT, LONG]);
         return queue.launch(division, transpose_at_hand(columns, x, &mut y));
     }
     let blocks = [columns.div_ceil(TILE), rows.div_ceil(TILE)];

@@ -46,6 +46,13 @@ impl<'e, T> Pieces<'e, T> {
         piece
     }
 
+    /// As [`take`](Self::take), for who needs it no longer: who compiles that may rely on it that what is in the piece is reached by
+    /// nothing else meanwhile, and makes a copy of memory of a loop that is one.
+    #[inline(always)]
+    pub fn take_alone(&mut self, go_through: impl FnOnce(&mut [T])) {
+        go_through(self.take());
+    }
+
     /// Has half of the piece be tried. False if it is short.
     #[inline(always)]
     pub fn halve(&mut self) -> bool {

@@ -24,7 +24,9 @@
 //! 3. A condition compares such a sum with what does not change, so its first and last answer tell those between. There is a
 //!    version for elements that are inside (no number is *equal* to another, all inequalities hold), and one for those
 //!    beyond (none holds). `min`, `max` and `saturating_sub` are taken for what they are inside.
-//! 4. Pieces are gone through in order, and one that does not fit a version is, in the end, gone through as written. So what
+//! 4. A version is a closure that is lent the piece, unless it may end the kernel: an argument that is borrowed mutably is reached
+//!    by nothing else, which the compiler knows of no local variable, and makes vectors without asking and copies of memory.
+//! 5. Pieces are gone through in order, and one that does not fit a version is, in the end, gone through as written. So what
 //!    a kernel does and where it fails is the same. It is safe code: nothing rests on what is found out here.
 
 use std::collections::{HashMap, HashSet};
@@ -338,21 +340,29 @@ fn visit_arguments(visitor: &mut impl for<'ast> Visit<'ast>, called: &Macro) -> 
     })
 }
 
-/// Whether something goes on with the next element, or ends the kernel.
+/// What something may do besides going on.
 #[derive(Default)]
-struct Jumps(bool);
+struct Jumps {
+    /// Go on with the next element, or end the kernel.
+    may_leave: bool,
+    /// End the kernel.
+    may_end: bool,
+}
 
 impl<'ast> Visit<'ast> for Jumps {
     fn visit_expr(&mut self, expression: &'ast Expr) {
         match expression {
-            Expr::Continue(_) | Expr::Return(_) => self.0 = true,
+            Expr::Continue(_) => self.may_leave = true,
+            Expr::Return(_) => (self.may_leave, self.may_end) = (true, true),
             Expr::Closure(_) => {}
             _ => visit::visit_expr(self, expression),
         }
     }
 
     fn visit_macro(&mut self, called: &'ast Macro) {
-        self.0 |= !visit_arguments(self, called);
+        if !visit_arguments(self, called) {
+            (self.may_leave, self.may_end) = (true, true);
+        }
     }
 }
 
@@ -396,17 +406,29 @@ impl Version<'_> {
             ..
         } = self;
         let (krate, allow) = (self.known.krate, allowances());
+        let neighbours = self.neighbours.iter().map(|(_, name)| name);
+        let through = quote! {
+            #(let #neighbours = &#neighbours[..__length];)*
+            let __piece = &mut __piece[..__length];
+            #allow
+            for __at in 0..__length {
+                let #number = __first + __at;
+                let #element = &mut __piece[__at];
+                #block
+            }
+        };
+        let mut jumps = Jumps::default();
+        jumps.visit_block(block);
+        let take = if jumps.may_end {
+            quote!(let __piece = __pieces.take(); #through)
+        } else {
+            quote!(__pieces.take_alone(|__piece| { #through });)
+        };
         quote! {
             '__version: {
                 use #krate::__macro::Neighbours as _;
                 #checks
-                let __piece = __pieces.take();
-                #allow
-                for __at in 0..__length {
-                    let #number = __first + __at;
-                    let #element = &mut __piece[__at];
-                    #block
-                }
+                #take
                 break '__fits;
             }
         }
@@ -444,7 +466,7 @@ impl Version<'_> {
     fn note_jumps(&mut self, look: impl FnOnce(&mut Jumps)) {
         let mut jumps = Jumps::default();
         look(&mut jumps);
-        self.may_have_left |= jumps.0;
+        self.may_have_left |= jumps.may_leave;
     }
 
     /// The same, of what may not be evaluated.

@@ -4,7 +4,7 @@ use crate::modes::{Index, Input, Output, Value, compare, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{
-    choose_sides, count_digits, merge_runs, move_digits, settle, sort_tiles,
+    choose_sides, count_digits, merge_runs, move_digits, move_digits_in_lines, settle, sort_tiles,
 };
 use quipu_algorithms::{
     Ascending, Descending, Item, Order, RadixKey, merge_sort, merge_sort_by_key, radix_sort,
@@ -92,6 +92,54 @@ fn radix_sorts_stably() {
                 radix_sort(queue, &mut alone).unwrap();
                 let alone = queue.read(&alone).unwrap().wait().unwrap();
                 assert_eq!(alone, sorted.0, "{length}");
+            }
+        }
+    });
+}
+
+/// Where each part's elements of each value of the lowest byte begin, of so many parts.
+fn places_of_digits(keys: &[u32], parts: usize) -> Vec<u64> {
+    let mut counts = vec![0_u64; 256 * parts];
+    let share = keys.len().div_ceil(parts);
+    for (part, keys) in keys.chunks(share).enumerate() {
+        for key in keys {
+            counts[(key % 256) as usize * parts + part] += 1;
+        }
+    }
+    let mut sum = 0;
+    for count in &mut counts {
+        sum += std::mem::replace(count, sum);
+    }
+    counts
+}
+
+#[test]
+fn in_lines_all_comes_to_the_same_places() {
+    on_each_device(|context, queue| {
+        for length in lengths() {
+            for keys in arrangements(length) {
+                let parts = 3;
+                let division = WorkDivision::new(parts, 1, length.div_ceil(parts));
+                let places_of_digits = buffer(context, &places_of_digits(&keys, parts));
+                let sides = buffer(context, &[0, 1]);
+                let mut from = buffer(context, &keys);
+                let mut values = buffer(context, &places(length));
+                let [mut to, mut to_values] =
+                    [allocate(context, length), allocate(context, length)];
+                let call = move_digits_in_lines(
+                    0,
+                    &sides,
+                    &places_of_digits,
+                    &mut from,
+                    &mut to,
+                    &mut values,
+                    &mut to_values,
+                );
+                queue.launch(division, call).unwrap();
+                let moved = [&to, &to_values].map(|read| queue.read(read).unwrap().wait().unwrap());
+                let (_, order) = sorted_by_key(&keys, |a, b| (a % 256).cmp(&(b % 256)));
+                let keys: Vec<u32> = order.iter().map(|i| keys[*i as usize]).collect();
+                assert_eq!(moved, [keys, order], "{length}");
             }
         }
     });
@@ -310,6 +358,17 @@ fn radix_sorts_the_same_in_every_mode() {
             places = Input(places.clone()),
             keys = Output(keys.clone()), other = Output(keys.clone()),
             values = Output((0..99_u16).collect()), other_values = Output(vec![0_u16; 99]),
+        );
+        let (.., in_lines, other_in_lines, _, _) = everywhere!(
+            move_digits_in_lines<f32, u16>, division, [];
+            pass = Value(pass), sides = Input(vec![0, 1, 1, 0, 1]),
+            places = Input(places.clone()),
+            keys = Output(keys.clone()), other = Output(keys.clone()),
+            values = Output((0..99_u16).collect()), other_values = Output(vec![0_u16; 99]),
+        );
+        assert_eq!(
+            (in_lines.0, other_in_lines.0),
+            (with.0.clone(), other_with.0.clone())
         );
         // Without values what stands for them stays as it is.
         let (.., without, other_without, values, other_values) = everywhere!(

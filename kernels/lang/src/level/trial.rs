@@ -6,7 +6,8 @@
 //! same bits at any level.
 //!
 //! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes: their clock is everybody's.
-//! 2. Where they are not, vectors of 16 bytes are taken if these are clearly faster.
+//! 2. Vectors of 16 bytes are taken if these are clearly faster than what was best so far: some code is better than that of both
+//!    wider ones, as where wider vectors are gathered element by element.
 //!
 //! Kernels are known by their code's address, in a table that only grows.
 
@@ -25,7 +26,7 @@ struct Known {
     kernel: AtomicUsize,
     /// Of V3 and V4.
     wide: Choice,
-    /// Of V3 and V2.
+    /// Of the better of these and V2.
     narrow: Choice,
 }
 
@@ -73,26 +74,27 @@ pub(super) fn run<R>(
     let Some(known) = Known::of(kernel) else {
         return run(highest);
     };
-    if highest == FeatureLevel::V4 {
-        match known.wide.chosen() {
-            Some(Way::First) => {}
-            Some(Way::Second) => return run(FeatureLevel::V4),
-            None => {
-                return known.wide.run(share, |way| {
-                    run(match way {
-                        Way::First => FeatureLevel::V3,
-                        Way::Second => FeatureLevel::V4,
-                    })
-                });
-            }
-        }
-    }
+    let best = match highest {
+        FeatureLevel::V4 => match known.wide.chosen() {
+            Some(way) => wide(way),
+            None => return known.wide.run(share, |way| run(wide(way))),
+        },
+        lower => lower,
+    };
     known.narrow.run(share, |way| {
         run(match way {
-            Way::First => FeatureLevel::V3,
+            Way::First => best,
             Way::Second => FeatureLevel::V2,
         })
     })
+}
+
+/// The level that a way of a trial of wide vectors is.
+fn wide(way: Way) -> FeatureLevel {
+    match way {
+        Way::First => FeatureLevel::V3,
+        Way::Second => FeatureLevel::V4,
+    }
 }
 
 #[cfg(test)]

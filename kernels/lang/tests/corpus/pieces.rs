@@ -309,6 +309,32 @@ fn behind_jumps(_acc: &impl Accelerator<1>, x: &[u32], first: &[u32], mut y: Own
     }
 }
 
+/// What ends within a piece does not go on behind the loop.
+#[kernel(crate = quipu_kernel)]
+fn ends_within(_acc: &impl Accelerator<1>, ends: u32, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let before = if i == 0 { 0 } else { x[i - 1] };
+        if ends == 1 {
+            return;
+        }
+        *y = before + 1;
+    }
+    for (_, y) in y.each() {
+        *y += 100;
+    }
+}
+
+#[test]
+fn returns_end_the_kernel() {
+    let x: Vec<u32> = (1..41).collect();
+    for ends in [0, 1] {
+        for elements in [40, 12] {
+            let mut y = vec![0; 38];
+            check!(ends_within => (ends, &x, &mut y), division(40 / elements + 1, 1, elements));
+        }
+    }
+}
+
 #[test]
 fn changes_and_jumps_are_seen_wherever_they_are() {
     let x: Vec<u32> = (0..40).collect();
