@@ -116,7 +116,8 @@ fn places_of_digits(keys: &[u32], parts: usize) -> Vec<u64> {
 #[test]
 fn in_lines_all_comes_to_the_same_places() {
     on_each_device(|context, queue| {
-        for length in lengths() {
+        // One thread of a GPU is slow.
+        for length in lengths().filter(|length| *length < 10_000) {
             for keys in arrangements(length) {
                 let parts = 3;
                 let division = WorkDivision::new(parts, 1, length.div_ceil(parts));
