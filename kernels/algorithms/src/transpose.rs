@@ -11,6 +11,8 @@ const TILE: usize = 32;
 /// the longer what is read at a time, the fewer pages are looked up for it, and lines that follow each other are fetched ahead.
 const HEIGHT: usize = 128;
 const WIDTH: usize = 64;
+/// Bytes of an element of which so many fit on a thread's stack. Larger ones fill lines by themselves, and need none at hand.
+const MOST_AT_HAND: usize = 16;
 /// Columns of such a thread.
 const LONG: usize = 8 * WIDTH;
 
@@ -92,7 +94,7 @@ pub fn transpose<T: Item>(
     let columns = x.len() / rows;
     let mut y = y.shaped([columns, rows])?;
     let threads = threads(queue.limits()).min(TILE);
-    if threads == 1 {
+    if threads == 1 && size_of::<T>() <= MOST_AT_HAND {
         let blocks = [columns.div_ceil(HEIGHT), rows.div_ceil(LONG)];
         let division = WorkDivision::new(blocks, [1, 1], [HEIGHT, LONG]);
         return queue.launch(division, transpose_at_hand(columns, x, &mut y));

@@ -34,6 +34,22 @@ fn transposes() {
     });
 }
 
+/// Of which as many as of small ones would be more than a thread's stack has.
+#[test]
+fn transposes_large_elements() {
+    on_each_device(|context, queue| {
+        let [rows, columns] = [65, 3];
+        let x: Vec<[u64; 64]> = (0..65 * 3).map(|i| [i; 64]).collect();
+        let from = buffer(context, &x);
+        let mut y = allocate(context, x.len());
+        transpose(queue, rows, &from, &mut y).unwrap();
+        let model: Vec<[u64; 64]> = (0..x.len())
+            .map(|at| x[at % rows * columns + at / rows])
+            .collect();
+        assert_eq!(queue.read(&y).unwrap().wait().unwrap(), model);
+    });
+}
+
 #[test]
 fn refuses_what_is_no_matrix() {
     on_each_device(|context, queue| {
@@ -156,13 +172,13 @@ fn transposes_the_same_in_every_mode() {
 /// Tiles that are more than a thread has at hand, and are not all as large.
 #[test]
 fn transposes_at_hand_the_same_in_every_mode() {
-    let [rows, columns] = [130, 70];
+    let [rows, columns] = [130, 140];
     let x: Vec<u32> = numbers(rows * columns).collect();
     let model: Vec<u32> = (0..x.len())
         .map(|at| x[at % rows * columns + at / rows])
         .collect();
     let (.., y) = everywhere!(
-        transpose_at_hand<u32>, WorkDivision::new([1, 2], [1, 1], [80, 75]), [];
+        transpose_at_hand<u32>, WorkDivision::new([1, 2], [1, 1], [140, 75]), [];
         columns = Index(columns), x = Input(x), y = OutputView(vec![0_u32; rows * columns], [columns, rows]),
     );
     compare(&y.0, &model);
