@@ -1,5 +1,6 @@
 //! Which bytes of which memory a command touches, and how.
 
+use crate::command::notify::ADDRESS_BITS;
 use crate::memory::Memory;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -47,12 +48,13 @@ pub struct Access<'a> {
 /// The largest memory object, in bytes: 4 TiB less one.
 pub const MAX_MEMORY_BYTES: u64 = (1 << BITS) - 1;
 const BITS: u32 = 42;
-const MODE_BITS: u32 = 3;
+const MODE_BITS: u32 = 2;
 /// Memory objects are aligned to this, so their low address bits are free.
 const ALIGN_BITS: u32 = 6;
+const _: () = assert!(ADDRESS_BITS - ALIGN_BITS + MODE_BITS + 2 * BITS == 128);
 
-/// An access packed into 16 bytes, as a command keeps it: 41 bits of address,
-/// 3 of mode, 42 each of offset and length.
+/// An access packed into 16 bytes, as a command keeps it: 42 bits of address,
+/// 2 of mode, 42 each of offset and length.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Argument([u64; 2]);
@@ -61,12 +63,17 @@ impl Argument {
     #[inline]
     pub(crate) fn new(access: &Access<'_>) -> Self {
         let address = std::ptr::from_ref(access.memory).expose_provenance() as u64;
-        debug_assert!(address.trailing_zeros() >= ALIGN_BITS && address >> 47 == 0);
-        debug_assert!(access.offset <= MAX_MEMORY_BYTES && access.length <= MAX_MEMORY_BYTES);
+        Self::pack(address, access.mode, access.offset, access.length)
+    }
+
+    #[inline]
+    fn pack(address: u64, mode: AccessMode, offset: u64, length: u64) -> Self {
+        debug_assert!(address.trailing_zeros() >= ALIGN_BITS && address >> ADDRESS_BITS == 0);
+        debug_assert!(offset <= MAX_MEMORY_BYTES && length <= MAX_MEMORY_BYTES);
         let packed = u128::from(address >> ALIGN_BITS) << (2 * BITS + MODE_BITS)
-            | u128::from(access.mode as u8) << (2 * BITS)
-            | u128::from(access.offset) << BITS
-            | u128::from(access.length);
+            | u128::from(mode as u8) << (2 * BITS)
+            | u128::from(offset) << BITS
+            | u128::from(length);
         Self([packed as u64, (packed >> 64) as u64])
     }
 
@@ -181,6 +188,18 @@ mod tests {
                 assert_eq!(argument.offset(), offset);
                 assert_eq!(argument.length(), length);
             }
+        }
+    }
+    /// As 64-bit Arm has, of which this machine need not be one.
+    #[test]
+    fn the_highest_address_fits() {
+        let address = (1 << ADDRESS_BITS) - (1 << ALIGN_BITS);
+        for mode in [AccessMode::Read, AccessMode::Overwrite] {
+            let argument = Argument::pack(address, mode, MAX_MEMORY_BYTES, MAX_MEMORY_BYTES);
+            assert_eq!(argument.memory_pointer().addr().get() as u64, address);
+            assert_eq!(argument.mode(), mode);
+            assert_eq!(argument.offset(), MAX_MEMORY_BYTES);
+            assert_eq!(argument.length(), MAX_MEMORY_BYTES);
         }
     }
 }

@@ -365,17 +365,17 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
-    /// Resets a device: what runs there fails, what it holds is gone, and it is
-    /// usable again.
+    /// Resets a device: what runs there fails, and it is usable again. The core gives up
+    /// what the failed commands would have written, as after any failure; other memory stays.
     ///
     /// # Errors
-    /// If the device cannot be reset.
+    /// If the device cannot be reset, as one whose commands are the host's own.
     fn reset(&self, device: usize) -> Result<()> {
         let _ = device;
         Err(ErrorKind::Unsupported {
             driver: self.name(),
             what: "reset a device".to_owned(),
-            instead: "its devices keep no state to reset",
+            instead: "cancel what is enqueued to it, or make a context of it anew",
         }
         .into())
     }

@@ -18,7 +18,7 @@ const PATIENCE: usize = 100_000;
 /// An event's number is its slot, in the low bits, and the generation.
 pub(crate) fn slot_and_generation(event: &Event) -> (u64, u64) {
     let number = event.id().number();
-    (number & ((1 << 47) - 1), number >> 47)
+    (number & ((1 << 48) - 1), number >> 48)
 }
 
 /// Uses a slot until its generations are used up: it is retired then, and the
@@ -52,7 +52,7 @@ pub fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
 /// Uses one slot until its generations are used up, while a handle to its first
 /// use here stays in the buffer's tracker.
 fn use_up_a_slot(fixture: &dyn Fixture, queue: &Queue, memory: &MemoryRef) -> u64 {
-    const LAST_GENERATION: u64 = (1 << 17) - 1;
+    const LAST_GENERATION: u64 = (1 << 16) - 1;
     let first = put(queue, memory, 1, &[]);
     first.wait().unwrap();
     let (target, mut generation) = slot_and_generation(&first);

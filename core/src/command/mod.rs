@@ -45,6 +45,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::portable::PortableKernel;
 use crate::queue::QueueShared;
 use crate::sync::prefetch_for_writing;
+use notify::ADDRESS_BITS;
 use notify::Closed;
 use observers::Observer;
 use slot::{Extension, Slot, Vtable};
@@ -57,8 +58,6 @@ use std::sync::atomic::Ordering;
 /// keeps nothing alive. Zero is no event.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(u64);
-
-const ADDRESS_BITS: u32 = 47;
 
 impl EventId {
     /// No event: always over.

@@ -4,8 +4,8 @@
 //! and which use of the slot it belongs to:
 //!
 //! ```text
-//!  63 ........ 47   46 ............. 3   2 .. 0
-//!  generation (17)  entry address >> 3   tag
+//!  63 ........ 48   47 ............. 3   2 .. 0
+//!  generation (16)  entry address >> 3   tag
 //! ```
 //!
 //! The tag is the kind of the entry that the word points to ([`Tag`]); with no
@@ -29,16 +29,18 @@
 //!    consistent, so that a waiter that raises a flag and then finds the list
 //!    open is seen by the closer (the queue's `watching` count relies on this).
 //! 4. A recycled slot's list stays closed under its old generation until it is
-//!    opened under the next. Seventeen bits of generation can wrap, so a slot is
+//!    opened under the next. Sixteen bits of generation can wrap, so a slot is
 //!    retired before they do (see the slab).
 
 use crate::sync::{AtomicU64, Ordering};
 
 const TAG: u64 = 0b111;
-const GENERATION_SHIFT: u32 = 47;
-const ADDRESS: u64 = ((1 << GENERATION_SHIFT) - 1) & !TAG;
+/// Bits of an address: what processes have of those processors that give them most, 64-bit Arm for one. (One of x86-64 has 47.)
+pub const ADDRESS_BITS: u32 = 48;
+const GENERATION_SHIFT: u32 = ADDRESS_BITS;
+const ADDRESS: u64 = ((1 << ADDRESS_BITS) - 1) & !TAG;
 /// The largest generation. A slot that has reached it is retired.
-pub const LAST_GENERATION: u32 = (1 << 17) - 1;
+pub const LAST_GENERATION: u32 = (1 << (64 - GENERATION_SHIFT)) - 1;
 
 const OPEN: u64 = 0;
 const CLOSED_COMPLETE: u64 = 6;
@@ -158,7 +160,7 @@ impl NotifyList {
     ///
     /// # Safety
     /// `word` must stay alive and untouched until the list's closer has read
-    /// it, and be aligned to 8 bytes below 2^47.
+    /// it, and be aligned to 8 bytes below 2^48.
     #[inline]
     pub unsafe fn push(
         &self,
@@ -241,5 +243,35 @@ impl NotifyList {
 impl Default for NotifyList {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Where a process of 64-bit Arm may have its memory, and this one has none.
+    #[test]
+    fn the_highest_address_and_generation_fit() {
+        let list = NotifyList::new();
+        list.open(LAST_GENERATION);
+        let word = AtomicU64::new(0);
+        let high = (1 << ADDRESS_BITS) - 8;
+        // SAFETY: the word is alive until the list is closed.
+        unsafe { list.push(LAST_GENERATION, &raw const word, Tag::Propagate) }.unwrap();
+        assert_eq!(list.generation(), LAST_GENERATION);
+        let entry =
+            Entry::of(u64::from(LAST_GENERATION) << GENERATION_SHIFT | high | Tag::Order as u64);
+        let entry = entry.expect("it has an address");
+        assert_eq!(
+            (entry.address().addr() as u64, entry.tag()),
+            (high, Tag::Order)
+        );
+        let first = list.close(false).expect("it was pushed");
+        assert_eq!(
+            (first.address(), first.tag()),
+            (&raw const word, Tag::Propagate)
+        );
+        assert_eq!(list.closed(LAST_GENERATION), Some(Closed::Complete));
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! * A chunk is aligned to its size, so a slot's chunk is its address rounded
 //!   down; a slot is aligned to 64 bytes, so an inline edge's command is the
-//!   edge's address rounded down. Addresses are below 2^47.
+//!   edge's address rounded down. Addresses are below 2^48.
 //! * Chunks are never unmapped while the process runs: a stale handle may
 //!   always read its slot's notify word (type-stable memory).
 //! * A free slot is marked by a bit in its chunk. Slots are handed out in
@@ -25,7 +25,7 @@
 //! 3. A chunk is *listed* (in the shared list) or *owned* (by a thread) or
 //!    neither; giving bits back to a chunk that is neither lists it.
 
-use super::notify::LAST_GENERATION;
+use super::notify::{ADDRESS_BITS, LAST_GENERATION};
 use super::slot::Slot;
 use crate::sync::prefetch_for_writing;
 use std::alloc::{Layout, alloc, handle_alloc_error};
@@ -107,8 +107,8 @@ impl ChunkRef {
     fn new() -> Self {
         let memory = fresh_chunk();
         assert!(
-            memory.addr().get() + CHUNK_BYTES <= 1 << 47,
-            "the allocator returned an address above 2^47, which handles cannot hold"
+            memory.addr().get() + CHUNK_BYTES <= 1 << ADDRESS_BITS,
+            "the allocator returned an address above 2^48, which handles cannot hold"
         );
         let chunk = memory.cast::<Chunk>();
         // SAFETY: the memory is fresh and large enough; every field is written

@@ -460,7 +460,9 @@ impl Queue {
                 }
             })
         });
-        waits.rare().ready.extend(ready);
+        if ready.is_some() {
+            waits.rare().ready.extend(ready);
+        }
         waits.add_event(&event);
     }
 }
