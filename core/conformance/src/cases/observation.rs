@@ -17,6 +17,7 @@ cases! {
     Anything:
         callbacks_are_called_once_in_order,
         a_panicking_callback_is_contained,
+        a_panicking_waker_is_contained,
         callbacks_see_dependants_released,
         callbacks_may_enqueue_and_wait_for_nothing,
         futures_wake_once,
@@ -89,6 +90,37 @@ fn a_panicking_callback_is_contained(fixture: &dyn Fixture) {
         user.event()
             .on_complete(|_| std::panic::resume_unwind(Box::new("a callback")));
         user.complete();
+        nothing(&queue, &[], &[]).wait().unwrap();
+    }
+}
+
+/// Counts how often it is called, and panics.
+#[derive(Default)]
+struct PanickingWaker(AtomicU32);
+
+impl Wake for PanickingWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::panic::resume_unwind(Box::new("a waker"));
+    }
+}
+
+fn a_panicking_waker_is_contained(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        let gate = UserEvent::new();
+        let mut event = nothing(&queue, &[], &[gate.event()]);
+        let dependant = nothing(&queue, &[], from_ref(&event));
+        let panics = Arc::new(PanickingWaker::default());
+        let waker = Waker::from(panics.clone());
+        let polled = Pin::new(&mut event).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        gate.complete();
+        dependant.wait().unwrap();
+        event.wait().unwrap();
+        while panics.0.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
         nothing(&queue, &[], &[]).wait().unwrap();
     }
 }
