@@ -127,6 +127,18 @@ impl Deque {
         won.then(|| self.cell(last).load(Ordering::Relaxed))
     }
 
+    /// As [`Deque::pop`], without its fence. Owner only, of a deque that nobody else takes of.
+    #[inline]
+    pub(crate) fn pop_unshared(&self) -> Option<u64> {
+        let bottom = self.bottom.0.load(Ordering::Relaxed);
+        if self.top.0.load(Ordering::Relaxed) >= bottom {
+            return None;
+        }
+        let last = bottom - 1;
+        self.bottom.0.store(last, Ordering::Relaxed);
+        Some(self.cell(last).load(Ordering::Relaxed))
+    }
+
     /// Takes the item pushed first. Anyone.
     pub(crate) fn steal(&self) -> Steal {
         let top = self.top.0.load(Ordering::Acquire);

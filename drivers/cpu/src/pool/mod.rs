@@ -511,6 +511,12 @@ impl Pool {
         self.ending.load(Ordering::SeqCst)
     }
 
+    /// True of the deque of the only worker: a guest helps while that sleeps, and then there is nothing in it.
+    #[inline]
+    fn is_unshared(&self, deque: usize) -> bool {
+        self.worker_count == 1 && deque == 0
+    }
+
     /// True if every worker sleeps and nothing is left for them.
     pub(crate) fn is_idle(&self) -> bool {
         self.sleep.asleep() == self.worker_count && !self.has_work()

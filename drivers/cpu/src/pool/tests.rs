@@ -292,3 +292,41 @@ fn last_byte(queue: &Queue, memory: &MemoryRef) -> u8 {
     queue.read(from, to, 1, &[], &[]).unwrap().wait().unwrap();
     byte[0]
 }
+
+/// The only worker takes from its deque without a fence, so nobody else may take of it. (A guest that does may be running
+/// what that worker runs, too.)
+#[test]
+fn a_guest_takes_nothing_of_the_only_workers_deque() {
+    for workers in [1, 2] {
+        let (pool, device, context) = pool_of(NonZero::new(workers).unwrap());
+        // All are busy while this thread puts a task into the first one's deque.
+        let (tell, told) = mpsc::channel();
+        let busy: Vec<_> = (0..workers)
+            .map(|_| {
+                let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
+                let queue = context.queue(&device, QueueOptions::default()).unwrap();
+                let occupied = task(&queue, move || {
+                    tell.send(()).unwrap();
+                    assert!(ends.recv().is_err(), "nothing is ever sent");
+                });
+                told.recv().unwrap();
+                (end, occupied)
+            })
+            .collect();
+        let queue = context.queue(&device, QueueOptions::default()).unwrap();
+        let event = task(&queue, || ());
+        let guest = Worker::guest(pool.clone(), Costs::default());
+        let taken = guest.search().expect("it was handed in");
+        assert!(pool.deques[0].push(taken.into_word()));
+        match guest.search() {
+            Some(task) if workers > 1 => guest.perform(task),
+            Some(_) => panic!("it is the worker's own"),
+            None => assert_eq!(workers, 1),
+        }
+        for (end, occupied) in busy {
+            drop(end);
+            occupied.wait().unwrap();
+        }
+        event.wait().unwrap();
+    }
+}

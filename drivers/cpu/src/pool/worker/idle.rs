@@ -30,7 +30,7 @@ const LOOK_EVERYWHERE: u32 = 256;
 
 impl Worker {
     /// Looks everywhere.
-    pub(super) fn search(&self) -> Option<Task> {
+    pub(in super::super) fn search(&self) -> Option<Task> {
         self.take_from_outside()
             .or_else(|| self.steal())
             .or_else(|| self.take_injected(Priority::Low))
@@ -65,7 +65,7 @@ impl Worker {
                 return Some(task);
             }
             // To try costs a fence.
-            if deques[victim].len() == 0 {
+            if deques[victim].len() == 0 || self.pool.is_unshared(victim) {
                 continue;
             }
             loop {

@@ -258,7 +258,17 @@ impl Worker {
 
     /// Whatever is in the deque, shared or not.
     fn any_of_deque(&self) -> Option<u64> {
-        self.own_shared().or_else(|| self.deque().pop())
+        self.own_shared().or_else(|| self.pop())
+    }
+
+    /// The task that it put last into its deque.
+    #[inline]
+    fn pop(&self) -> Option<u64> {
+        if self.pool.is_unshared(self.index) {
+            self.deque().pop_unshared()
+        } else {
+            self.deque().pop()
+        }
     }
 
     /// One of those that this worker shares.
@@ -448,7 +458,7 @@ impl Worker {
             return Some(task);
         }
         self.chain.set(0);
-        match self.deque().pop() {
+        match self.pop() {
             Some(word) => Some(Task::from_word(word)),
             None => {
                 self.has_surplus.set(false);
