@@ -34,7 +34,8 @@ function hatch(colour, stripe) {
   return pen.createPattern(tile, "repeat");
 }
 
-const scale = () => (width - GUTTER) / (view.until - view.from);
+// Of at least one pixel: what has no room now has a view all the same when there is room again.
+const scale = () => Math.max(width - GUTTER, 1) / (view.until - view.from);
 const xOf = time => GUTTER + (time - view.from) * scale();
 const timeAt = x => view.from + (x - GUTTER) / scale();
 

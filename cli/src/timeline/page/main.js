@@ -3,11 +3,11 @@
 const search = document.getElementById("search"), found = document.getElementById("found");
 let matches = [];
 
+// Times are numbers of 53 bits: of a span of hours, less than this could not be told apart.
+const LEAST = Math.min(Math.max(20, span / 2 ** 40), span * 1.03), MOST = span * 1.1;
+const clamped = wide => Math.max(LEAST, Math.min(MOST, wide));
 function setView(from, until) {
-  const least = Math.min(20, span * 1.03), most = span * 1.1;
-  let wide = until - from;
-  const centre = (from + until) / 2;
-  wide = Math.max(least, Math.min(most, wide));
+  const centre = (from + until) / 2, wide = clamped(until - from);
   from = Math.max(-span * 0.05 - wide * 0.25, Math.min(span * 1.05 - wide * 0.75, centre - wide / 2));
   view.from = from;
   view.until = from + wide;
@@ -17,7 +17,7 @@ const fit = () => setView(-span * 0.01, span * 1.02);
 function zoom(factor, x) {
   const at = timeAt(x === undefined ? (GUTTER + width) / 2 : Math.max(x, GUTTER));
   // The clamped width, so that zooming at a limit does not move the view.
-  const wide = Math.max(Math.min(20, span * 1.03), Math.min(span * 1.1, (view.until - view.from) / factor));
+  const wide = clamped((view.until - view.from) / factor);
   const share = (at - view.from) / (view.until - view.from);
   setView(at - wide * share, at - wide * share + wide);
 }
