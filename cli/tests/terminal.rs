@@ -178,6 +178,38 @@ fn what_takes_more_than_a_second_is_shown_on_a_terminal_and_nowhere_else() {
     assert!(piped.0.wait().unwrap().success());
 }
 
+/// It watches processes that do nothing, each for most of a second: more than two in all.
+#[test]
+fn a_benchmark_shows_what_it_has_measured_before_it_is_done() {
+    let _watchdog = watchdog();
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        "bench",
+        "idle",
+        "--quick",
+        "--runs",
+        "2",
+        "--workers",
+        "1,2",
+    ];
+    let mut terminal = Terminal::of(quipu(folder.path(), &arguments));
+    // The rows of one worker are above the bar while two are watched.
+    for line in ["processor time", "context switches"] {
+        terminal.wait_for(&format!("{line}, cpu, 1 worker: "));
+    }
+    let bar = terminal.wait_for("idle case 3 of 3 ");
+    assert!(!bar.contains("2 workers"), "{bar:?}");
+    terminal.wait_for("context switches, cpu, 2 workers: ");
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{shown:?}");
+    let Some((bar, table)) = shown.split_once("idle on ") else {
+        panic!("{shown:?}");
+    };
+    assert!(bar.ends_with("\x1b[2K"), "{shown:?}");
+    assert!(!table.contains('\x1b'), "{shown:?}");
+    assert_eq!(table.matches("processor time").count(), 4, "{table:?}");
+}
+
 #[test]
 fn top_draws_until_it_is_interrupted_and_leaves_the_terminal_as_it_was() {
     let _watchdog = watchdog();

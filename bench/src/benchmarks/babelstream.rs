@@ -79,7 +79,7 @@ fn run_precision<T: Element>(
         let what = format!("{case}, {}, against rayon", counted(workers, "worker"));
         let ratio = row.ratio.unwrap_or(f64::NAN);
         report.gates.push(Gate::at_least(what, ratio, SHARE, "x"));
-        report.rows.push(row);
+        session.add(report, row);
     }
     Ok(())
 }
@@ -109,6 +109,7 @@ fn run_pass<T: Element>(
             [subject()?, reference]
         }
     };
+    let share = 1.0 / (StreamKernel::ALL.len() * sides.len()) as f64;
     let started = Instant::now();
     for round in 0..plan.warm_up + plan.rounds {
         for (index, kernel) in StreamKernel::ALL.into_iter().enumerate() {
@@ -120,9 +121,9 @@ fn run_pass<T: Element>(
                 if round >= plan.warm_up {
                     side.bandwidths[index].push(bandwidth);
                 }
+                session.progress.advance(share);
             }
         }
-        session.progress.advance();
         let late = plan
             .time_limit
             .is_some_and(|limit| started.elapsed() >= limit);

@@ -71,7 +71,7 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
                     .gates
                     .push(Gate::at_most(what, row.value, limit, "ns"));
             }
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     Ok(())

@@ -153,7 +153,7 @@ fn add_rows(
             let ratio = row.ratio.unwrap_or(f64::NAN);
             report.gates.push(Gate::at_most(what, ratio, 1.0, "x"));
         }
-        report.rows.push(row);
+        session.add(report, row);
     }
 }
 
@@ -165,7 +165,8 @@ fn add_build_row(
     measured: &Measured,
 ) {
     let case = format!("{}, build", shape.name());
-    report.rows.push(
+    session.add(
+        report,
         Row::new(
             case,
             session.device(),

@@ -35,7 +35,7 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
     let windows = || -> Result<Vec<Window>, BenchError> {
         let windows = (0..plan.rounds).map(|_| {
             let sample = sleep(window);
-            session.progress.advance();
+            session.progress.advance(1.0);
             sample
         });
         let windows = windows.collect();
@@ -95,7 +95,8 @@ fn add_rows(
         // Less than one switch in a second is a window's own beginning or end.
         let limit = if unit == "µs/s" { NOTHING } else { 1.0 };
         report.gates.push(Gate::at_most(what, extra, limit, unit));
-        report.rows.push(
+        session.add(
+            report,
             Row::new(case, session.device(), workers, unit, &ours)
                 .beside("sleeping process", (&ours, &theirs)),
         );

@@ -161,12 +161,14 @@ fn run_case(
     let row = |workers, unit: &str, samples: &[f64]| {
         Row::new(case, session.device(), workers, unit, samples)
     };
-    report
-        .rows
-        .push(row(1, UNIT, one).beside(samples.name(0), (one, hand)));
-    report
-        .rows
-        .push(row(1, UNIT, one).beside(samples.name(2), (one, samples.of(2))));
+    session.add(
+        report,
+        row(1, UNIT, one).beside(samples.name(0), (one, hand)),
+    );
+    session.add(
+        report,
+        row(1, UNIT, one).beside(samples.name(2), (one, samples.of(2))),
+    );
     // Warm-up rounds have timed the pieces as well.
     let pieces = pieces.into_inner();
     let kept = &pieces[pieces.len() - one.len()..];
@@ -180,11 +182,11 @@ fn run_case(
         let share = pairwise_ratio(bounded, time).unwrap_or(f64::NAN);
         let gate = scheduling_gate(case, batch, count, speed_up.value, share);
         report.gates.push(gate);
-        report.rows.push(speed_up);
+        session.add(report, speed_up);
         for reference in [bound, spinning] {
             let pairs = (time, samples.of(reference));
             let row = row(count, UNIT, time).beside(samples.name(reference), pairs);
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     Ok(())

@@ -44,7 +44,8 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
         let samples = session.measure(&plan, &mut contenders)?;
         let (hand, one) = (samples.of(0), samples.of(1));
         let device = session.device();
-        report.rows.push(
+        session.add(
+            report,
             Row::new(case, device.clone(), 1, UNIT, one).beside(samples.name(0), (one, hand)),
         );
         for (position, &count) in workers.iter().enumerate() {
@@ -60,13 +61,11 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
                 let what = format!("speed-up, {case}, {workers_named}");
                 let gate = Gate::at_least(what, row.value, SHARE * count as f64, "x");
                 report.gates.push(gate);
-                report.rows.push(row);
+                session.add(report, row);
             }
             let spinning = samples.of(1 + workers.len() + position);
             let row = Row::new(case, device.clone(), count, UNIT, many);
-            report
-                .rows
-                .push(row.beside(SpinningThreads::NAME, (many, spinning)));
+            session.add(report, row.beside(SpinningThreads::NAME, (many, spinning)));
             if count > 1 {
                 let what = format!("against spinning threads, {case}, {workers_named}");
                 let share = pairwise_ratio(spinning, many).unwrap_or(f64::NAN);

@@ -27,7 +27,8 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
     // The most workers only: what a first subject gives back to the allocator, a second would use
     // without the process growing. For the same reason the reference is made first and kept.
     let workers = session.worker_counts().into_iter().max().unwrap_or(1);
-    session.begin(2);
+    // One round of steps for each of the two, whatever the options say of rounds.
+    session.progress.expect(2, 1);
     let mut subject = session.subject.pending(workers)?;
     pending_row(session, report, workers, pending, subject.as_mut())?;
     growth_row(session, report, workers, through, subject.as_mut())
@@ -71,7 +72,7 @@ fn pending_row(
         let before = resident()?;
         subject.enqueue(step)?;
         ours.push((resident()? - before).max(0.0) / step as f64);
-        session.progress.advance();
+        session.progress.advance(1.0 / samples as f64);
     }
     let expected = (first + samples * step) as u64;
     session.verify(
@@ -88,7 +89,7 @@ fn pending_row(
     report
         .gates
         .push(Gate::at_most(what, row.value, PENDING, "bytes"));
-    report.rows.push(row);
+    session.add(report, row);
     Ok(())
 }
 
@@ -111,6 +112,7 @@ fn growth_row(
             subject.finish()?,
         )?;
         sizes.push(resident()?);
+        session.progress.advance(1.0 / STEPS as f64);
     }
     session.progress.finish_case();
     // The last tenth against the second: the first is warm-up.
@@ -122,8 +124,9 @@ fn growth_row(
     report
         .gates
         .push(Gate::at_most(what, growth, GROWTH, "MiB"));
-    report
-        .rows
-        .push(Row::new(&case, session.device(), workers, "MiB", &[growth]));
+    session.add(
+        report,
+        Row::new(&case, session.device(), workers, "MiB", &[growth]),
+    );
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
             );
             let ratio = row.ratio.unwrap_or(f64::NAN);
             report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     report.notes.push(wake_cost(trips, pause)?);

@@ -109,10 +109,11 @@ fn add(
     let what = format!("{case}, {}, against enqueueing", counted(workers, "worker"));
     let ratio = row.ratio.unwrap_or(f64::NAN);
     report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
-    report.rows.push(row);
+    session.add(report, row);
     let [ours, theirs] = handed_over;
     let case = format!("{case}, handed over");
-    report.rows.push(
+    session.add(
+        report,
         Row::new(case, session.device(), workers, UNIT, ours).beside("enqueued", (ours, theirs)),
     );
 }

@@ -117,7 +117,8 @@ fn add_rows(
         if reference == subject {
             continue;
         }
-        report.rows.push(
+        session.add(
+            report,
             Row::new(case, session.device(), workers, UNIT, ours)
                 .beside(samples.name(reference), (ours, samples.of(reference))),
         );

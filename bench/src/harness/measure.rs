@@ -80,6 +80,7 @@ pub fn interleave(
     contenders: &mut [Contender<'_>],
 ) -> Result<Samples, BenchError> {
     let mut samples = vec![Vec::with_capacity(plan.rounds); contenders.len()];
+    let share = 1.0 / contenders.len() as f64;
     let started = Instant::now();
     for round in 0..plan.warm_up + plan.rounds {
         for step in 0..contenders.len() {
@@ -95,8 +96,8 @@ pub fn interleave(
             if round >= plan.warm_up {
                 samples[index].push(sample);
             }
+            progress.advance(share);
         }
-        progress.advance();
         let kept = (round + 1).saturating_sub(plan.warm_up);
         let late = plan
             .time_limit
@@ -147,6 +148,24 @@ mod tests {
         assert_eq!(samples.of(1), &[3.0, 6.0, 7.0]);
         assert_eq!(samples.name(1), "b");
         assert_eq!(samples.contenders(), 2);
+    }
+
+    #[test]
+    fn every_run_moves_the_progress_on() {
+        let progress = Progress::silent();
+        progress.expect(2, 3);
+        let positions = RefCell::new(Vec::new());
+        let contender = || {
+            Contender::new("a", || {
+                positions.borrow_mut().push(progress.position());
+                Ok(1.0)
+            })
+        };
+        let mut contenders = [contender(), contender(), contender(), contender()];
+        interleave(&plan(1, 2), &progress, &mut contenders).expect("no contender fails");
+        let quarters: Vec<f64> = (0..12).map(|run| f64::from(run) / 4.0).collect();
+        assert_eq!(*positions.borrow(), quarters);
+        assert_eq!(progress.position(), 3.0);
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use crate::error::BenchError;
-use crate::harness::{Contender, Machine, Options, Plan, Progress, Samples, Scale, interleave};
+use crate::harness::{
+    Contender, Machine, Options, Plan, Progress, Report, Row, Samples, Scale, interleave,
+};
 use crate::subject::Subject;
 
 /// Time that all cases of a quick benchmark share; the rest of its ten seconds is for preparing.
@@ -80,6 +82,12 @@ impl<'a> Session<'a> {
         contenders: &mut [Contender<'_>],
     ) -> Result<Samples, BenchError> {
         interleave(plan, &self.progress, contenders)
+    }
+
+    /// Adds a row to the report, and shows it to whoever waits for that.
+    pub fn add(&self, report: &mut Report, row: Row) {
+        self.progress.show(&row);
+        report.rows.push(row);
     }
 
     /// Checks a result.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::harness::Report;
+use crate::harness::{Report, Row, counted};
 
 /// Columns whose text is aligned left; numbers are aligned right.
 const LEFT: [bool; 11] = [
@@ -60,6 +60,21 @@ pub fn to_table(report: &Report) -> String {
     text
 }
 
+/// A row on its own, before the others of its table are known.
+pub(crate) fn to_line(row: &Row) -> String {
+    let Row { case, device, .. } = row;
+    let (value, unit) = (number(row.value), &row.unit);
+    let workers = match row.workers {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "worker")),
+    };
+    let beside = match (&row.reference, row.reference_value) {
+        (Some(reference), Some(its)) => format!(", {reference}: {}", number(its)),
+        _ => String::new(),
+    };
+    format!("{case}, {device}{workers}: {value} {unit}{beside}")
+}
+
 fn align(lines: &[[String; 11]]) -> String {
     let width = |column: usize| {
         let lengths = lines.iter().map(|line| line[column].chars().count());
@@ -108,7 +123,7 @@ pub(crate) fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::{Gate, Row};
+    use crate::harness::Gate;
 
     #[test]
     fn columns_line_up() {
@@ -140,6 +155,14 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[5], "note    a remark");
+    }
+
+    #[test]
+    fn a_row_on_its_own_says_what_it_is_of() {
+        let row = Row::new("1 kernel", "cpu", 2, "µs/batch", &[12.34]);
+        assert_eq!(to_line(&row), "1 kernel, cpu, 2 workers: 12.3 µs/batch");
+        let row = Row::new("a trip", "node", 0, "µs", &[8.0]).beside("TLS alone", (&[8.0], &[4.0]));
+        assert_eq!(to_line(&row), "a trip, node: 8.00 µs, TLS alone: 4.00");
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn graph(
         "ms",
         &[distributed],
     );
-    report.rows.push(row);
+    session.add(report, row);
 
     for devices in 0..2 {
         for number in [0, 1, BANDS - 1] {

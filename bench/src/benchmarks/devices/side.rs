@@ -134,10 +134,10 @@ pub(super) fn rows(
     let row = || Row::new(case, target.id(), target.workers(), unit, samples.of(0));
     for other in 1..samples.contenders() {
         let pairs = (samples.of(0), samples.of(other));
-        report.rows.push(row().beside(samples.name(other), pairs));
+        session.add(report, row().beside(samples.name(other), pairs));
     }
     if samples.contenders() == 1 {
-        report.rows.push(row());
+        session.add(report, row());
     }
     Ok(samples)
 }

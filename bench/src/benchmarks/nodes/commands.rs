@@ -67,7 +67,7 @@ pub(in crate::benchmarks) fn noop(
                 let what = format!("a command on a node, {placed}, against TLS alone");
                 report.gates.push(Gate::at_most(what, ratio, LIMIT, "x"));
             }
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     Ok(())
@@ -140,7 +140,7 @@ pub(in crate::benchmarks) fn chain(
     for other in 1..samples.contenders() {
         let pairs = (samples.of(0), samples.of(other));
         let row = Row::new(case.as_str(), "node", 0, "µs/kernel", pairs.0);
-        report.rows.push(row.beside(samples.name(other), pairs));
+        session.add(report, row.beside(samples.name(other), pairs));
     }
     Ok(())
 }

@@ -90,16 +90,16 @@ pub(in crate::benchmarks) fn stream_edge(
         let samples = session.measure(&plan, &mut contenders)?;
         drop(contenders);
         let rates: Vec<&[f64]> = (0..WAYS.len()).map(|way| samples.of(way)).collect();
-        let faster = rows(report, shape.name, "frames/s", &rates);
+        let faster = rows(session, report, shape.name, "frames/s", &rates);
         for alone in WAYS.len()..samples.contenders() {
             let name = format!("{}: {}", shape.name, WAYS[0].0);
             let pairs = (rates[0], samples.of(alone));
             let row = Row::new(name, "node", 0, "frames/s", pairs.0);
-            report.rows.push(row.beside(samples.name(alone), pairs));
+            session.add(report, row.beside(samples.name(alone), pairs));
         }
         let took = took.map(RefCell::into_inner);
         let bytes: Vec<&[f64]> = took.iter().map(|took| &took.kibibytes[..]).collect();
-        let smaller = rows(report, shape.name, "KiB/frame", &bytes);
+        let smaller = rows(session, report, shape.name, "KiB/frame", &bytes);
         let what = |of: &str| format!("{}, {}, {of}, beside {}", shape.name, WAYS[0].0, LAST.0);
         let gates = [
             Gate::at_least(what("frames/s"), faster, 1.0, "x"),
@@ -109,7 +109,7 @@ pub(in crate::benchmarks) fn stream_edge(
         // What nodes' sessions use is none of the client's, where they have processes of their own.
         if session.options.sessions.is_some() && cfg!(target_os = "linux") {
             let used: Vec<&[f64]> = took.iter().map(|took| &took.processor[..]).collect();
-            rows(report, shape.name, "ms of a core/frame", &used);
+            rows(session, report, shape.name, "ms of a core/frame", &used);
         }
         for stream in &mut streams {
             session.verify(
@@ -134,12 +134,18 @@ pub(in crate::benchmarks) fn stream_edge(
 }
 
 /// A row for each way, beside the last; how many times that the first is.
-fn rows(report: &mut Report, shape: &str, unit: &str, samples: &[&[f64]]) -> f64 {
+fn rows(
+    session: &Session<'_>,
+    report: &mut Report,
+    shape: &str,
+    unit: &str,
+    samples: &[&[f64]],
+) -> f64 {
     let (first, last) = (report.rows.len(), WAYS.len() - 1);
     for (way, (name, ..)) in WAYS.iter().enumerate().take(last) {
         let row = Row::new(format!("{shape}: {name}"), "node", 0, unit, samples[way]);
         let pairs = (samples[way], samples[last]);
-        report.rows.push(row.beside(LAST.0, pairs));
+        session.add(report, row.beside(LAST.0, pairs));
     }
     report.rows[first].ratio.unwrap_or(f64::NAN)
 }

@@ -58,7 +58,7 @@ pub(in crate::benchmarks) fn links(
         for other in 1..samples.contenders() {
             let row = Row::new(case.as_str(), "node", 0, "ms/trip", &ours);
             let row = row.beside(samples.name(other), (&ours, &milliseconds(other)));
-            report.rows.push(row);
+            session.add(report, row);
         }
 
         let memory = place.memory(size)?;
@@ -93,7 +93,7 @@ pub(in crate::benchmarks) fn links(
             for other in 1..samples.contenders() {
                 let row = Row::new(case.as_str(), "node", 0, "MB/s", &ours);
                 let row = row.beside(samples.name(other), (&ours, &rates(other)));
-                report.rows.push(row);
+                session.add(report, row);
             }
         }
         let right = out == back;

@@ -312,7 +312,7 @@ fn one(
         let pairs = (samples.of(ours), samples.of(other));
         let row = row(name, "GFLOP/s", pairs.0).beside(samples.name(other), pairs);
         ratios.push(row.ratio.unwrap_or(f64::NAN));
-        report.rows.push(row);
+        session.add(report, row);
     }
     let gate = match is_wide && count > 1 {
         true => {
@@ -380,7 +380,7 @@ fn one(
         for other in 1..samples.contenders() {
             let pairs = (samples.of(0), samples.of(other));
             let row = row(&name, "ms", pairs.0).beside(samples.name(other), pairs);
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     report.notes.push(format!(

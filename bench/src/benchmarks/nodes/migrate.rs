@@ -108,7 +108,7 @@ pub(in crate::benchmarks) fn migrate(
                 let pairs = (samples.of(at), samples.of(other));
                 let name = format!("{size} bytes, {row}");
                 let row = Row::new(name, "node", 0, "µs/hop", pairs.0);
-                report.rows.push(row.beside(samples.name(other), pairs));
+                session.add(report, row.beside(samples.name(other), pairs));
             }
         }
     }

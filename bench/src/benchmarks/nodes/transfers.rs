@@ -93,7 +93,7 @@ fn one(
                 (1, false, true) => report.gates.push(Gate::at_most(what, ratio, LIMIT, "x")),
                 _ => {}
             }
-            report.rows.push(row);
+            session.add(report, row);
         }
     }
     let what = "whether what came back is what was sent";
