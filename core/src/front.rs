@@ -174,9 +174,7 @@ impl Queue {
         let event = self
             .enqueue_graph(graph, waits, label, true)?
             .expect("an event was asked for");
-        if self.shared().options().blocking {
-            event.wait_over()?;
-        }
+        self.wait_if_blocking(&event)?;
         Ok(event)
     }
 

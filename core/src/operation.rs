@@ -109,7 +109,8 @@ impl HostMemory {
     /// Until the transfer is over the memory is valid, for reads if it is the
     /// source and for writes if it is the destination, from any thread, and
     /// nobody else writes it (or, for a destination, reads it); `keep` may be
-    /// what ensures its life.
+    /// what ensures its life. An enqueue to a blocking queue that fails because
+    /// waiting could never end may leave the transfer going on, with `keep` alone.
     #[must_use]
     pub unsafe fn new(
         pointer: *mut u8,

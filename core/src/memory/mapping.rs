@@ -161,7 +161,8 @@ impl HostQueue {
     /// thread ends what it waits for, so it must not wait for anything.
     ///
     /// # Errors
-    /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost.
+    /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost; of a
+    /// blocking queue also if waiting here could never end, and then the task is cancelled.
     pub fn run(
         &self,
         queue: &Queue,
@@ -184,7 +185,9 @@ impl HostQueue {
         };
         let body = Lending(Box::new(Some(Box::new(begin))));
         let event = self.queue.enqueue(body, 1, &request)?;
-        queue.marker(&[event.as_order()])?;
+        // As of any command of the queue, which may be a blocking one.
+        let marked = queue.marker(&[event.as_order()]);
+        marked.inspect_err(|_| event.cancel())?;
         Ok(event)
     }
 }

@@ -65,7 +65,8 @@ pub enum Completion {
 pub struct QueueOptions {
     /// Program order, else only waits, markers and barriers (and hazards).
     pub in_order: bool,
-    /// Every enqueue waits for its command.
+    /// Every enqueue waits for its command. If waiting could never end, that is the enqueue's error, and the command is
+    /// cancelled: it is not run unless it has started.
     pub blocking: bool,
     /// Keep timestamps.
     pub profiling: bool,

@@ -84,7 +84,8 @@ impl Queue {
     ///
     /// # Errors
     /// If an access is out of bounds or mapped, belongs to another context, or
-    /// the device or context is lost. Nothing is enqueued then.
+    /// the device or context is lost: nothing is enqueued then. Of a blocking queue
+    /// also if waiting here could never end: see [`Queue::wait_if_blocking`].
     #[inline]
     pub(crate) fn enqueue<B: Body>(
         &self,
@@ -95,10 +96,21 @@ impl Queue {
         let event = self
             .enqueue_command(body, groups, request, true)?
             .expect("an event was asked for");
-        if self.shared().options().blocking {
-            event.wait_over()?;
-        }
+        self.wait_if_blocking(&event)?;
         Ok(event)
+    }
+
+    /// Waits for a command that was just enqueued, if the queue is a blocking one.
+    ///
+    /// # Errors
+    /// If waiting here could never end. The command is in the queue then, but its event is lost with the error, and who is
+    /// told that it failed may do it again: so it is cancelled, and is not run unless it has started.
+    #[inline]
+    pub(crate) fn wait_if_blocking(&self, event: &Event) -> Result<()> {
+        if self.shared().options().blocking {
+            event.wait_over().inspect_err(|_| event.cancel())?;
+        }
+        Ok(())
     }
 
     /// Enqueues a command one-way: no event, the least cost.

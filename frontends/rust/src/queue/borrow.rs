@@ -5,8 +5,9 @@
 //! leaked, and a wait may find that it could never end. So a command does not
 //! hold borrowed memory; it holds a [`Lease`] on it. The scope takes all leases
 //! back before it returns: a command that comes too late finds nothing, and
-//! fails; one that is just copying is waited for. Devices with memory of their
-//! own copy to and from memory that their commands own instead, and the scope
+//! fails; one that is just copying is waited for. That holds for a command that
+//! the scope never heard of, too, as a blocking queue has those that it cannot
+//! wait for: a lease ends with its [`Lender`]. Devices with memory of their own copy to and from memory that their commands own instead, and the scope
 //! copies between that and what is borrowed.
 
 use super::Queue;
@@ -36,10 +37,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lease {
-    fn new(pointer: *mut u8) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(Pointer(pointer)))))
-    }
-
     /// Uses the memory, if it was not taken back.
     pub(super) fn with(&self, use_it: impl FnOnce(*mut u8)) -> Result<()> {
         match &*lock(&self.0) {
@@ -50,10 +47,25 @@ impl Lease {
             None => Err(ErrorKind::Cancelled.into()),
         }
     }
+}
 
-    /// Takes the memory back.
-    fn end(&self) {
-        *lock(&self.0) = None;
+/// The scope's side of a lease. Dropping it takes the memory back.
+struct Lender(Arc<Lease>);
+
+impl Lender {
+    fn of(pointer: *mut u8) -> Self {
+        Self(Arc::new(Lease(Mutex::new(Some(Pointer(pointer))))))
+    }
+
+    /// The command's side.
+    fn lease(&self) -> Arc<Lease> {
+        self.0.clone()
+    }
+}
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        *lock(&self.0.0) = None;
     }
 }
 
@@ -100,7 +112,7 @@ type Settle = Box<dyn FnOnce(bool) -> Result<()> + Send>;
 /// A command of a scope.
 struct Borrowed {
     event: Event,
-    lease: Option<Arc<Lease>>,
+    lender: Option<Lender>,
     /// What is left to do when the memory is the scope's again; is told whether
     /// the command has succeeded.
     settle: Option<Settle>,
@@ -109,19 +121,9 @@ struct Borrowed {
 impl Borrowed {
     fn end(mut self) -> Result<()> {
         let result = self.event.wait();
-        if let Some(lease) = &self.lease {
-            lease.end();
-        }
+        drop(self.lender.take());
         let settled = self.settle.take().map(|settle| settle(result.is_ok()));
         result.and(settled.unwrap_or(Ok(())))
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        if let Some(lease) = &self.lease {
-            lease.end();
-        }
     }
 }
 
@@ -179,10 +181,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 .write_layout(buffer, to, source.to_vec(), &from)?;
             return Ok(self.keep(pending.event().clone(), None, None));
         }
-        let lease = Lease::new(source.as_ptr().cast_mut().cast());
-        let transfer = HostTransfer::leased(lease.clone(), rows, true);
+        let lender = Lender::of(source.as_ptr().cast_mut().cast());
+        let transfer = HostTransfer::leased(lender.lease(), rows, true);
         let event = self.enqueue(transfer, buffer, to.is_dense())?;
-        Ok(self.keep(event, Some(lease), None))
+        Ok(self.keep(event, Some(lender), None))
     }
 
     /// Reads a buffer to a slice of the same length. The slice is borrowed until
@@ -243,12 +245,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             };
             return Ok(self.keep(event, None, Some(Box::new(settle))));
         }
-        let lease = Lease::new(destination.0.cast());
-        let transfer = HostTransfer::leased(lease.clone(), rows, false);
+        let lender = Lender::of(destination.0.cast());
+        let transfer = HostTransfer::leased(lender.lease(), rows, false);
         let event = self.enqueue(transfer, buffer, true)?;
         // SAFETY: called as the scope ends, when the lease has.
         let settle = move |_| unsafe { destination.check() };
-        Ok(self.keep(event, Some(lease), Some(Box::new(settle))))
+        Ok(self.keep(event, Some(lender), Some(Box::new(settle))))
     }
 
     fn is_on_host(&self) -> bool {
@@ -266,10 +268,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         transfer.enqueue(self.queue, &content, access, dense)
     }
 
-    fn keep(&self, event: Event, lease: Option<Arc<Lease>>, settle: Option<Settle>) -> Event {
+    fn keep(&self, event: Event, lender: Option<Lender>, settle: Option<Settle>) -> Event {
         lock(&self.borrowed).push(Borrowed {
             event: event.clone(),
-            lease,
+            lender,
             settle,
         });
         event

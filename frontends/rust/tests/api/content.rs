@@ -2,7 +2,9 @@
 
 use super::{each_queue, pool};
 use quipu::ErrorKind;
+use quipu::drivers::SimDriver;
 use quipu::prelude::*;
+use quipu::simulation::Configuration;
 
 #[test]
 fn only_the_content_is_read_and_the_rest_is_zero() {
@@ -143,4 +145,33 @@ fn content_sizes_in_each_other_are_refused() {
     assert!(error.to_string().contains("content size"), "{error}");
     a.set_content_size(None).unwrap();
     b.set_content_size(Some(&a)).unwrap();
+}
+
+#[test]
+fn a_transfer_that_a_blocking_queue_cannot_wait_for_is_not_done() {
+    // A machine that moves while somebody waits, and so knows when nothing ever will.
+    let machine = SimDriver::manual(Configuration::shared_memory(1, 1 << 20)).unwrap();
+    let platform = Platform::builder().driver(machine).build().unwrap();
+    let sim = platform.device("sim").unwrap();
+    let context = sim.context().unwrap();
+    let queue = context.queue(&sim).unwrap();
+    let options = QueueOptions {
+        blocking: true,
+        ..QueueOptions::default()
+    };
+    let blocking = context.queue_with(&sim, options).unwrap();
+    let buffer = context.buffer(&[1u8; 4]).unwrap();
+    let size = context.buffer(&[4u64]).unwrap();
+    buffer.set_content_size(Some(&size)).unwrap();
+    let gate = UserEvent::new();
+    queue.after([gate.event()]).fill(&buffer, 9).unwrap();
+    let error = blocking.write(&buffer, vec![2; 4]).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+        "{error}"
+    );
+    gate.complete();
+    buffer.set_content_size(None).unwrap();
+    let error = queue.read(&buffer).unwrap().wait().unwrap_err();
+    assert!(error.first_cause().is_cancelled(), "{error}");
 }

@@ -7,6 +7,7 @@ use quipu::simulation::{Configuration, RacePolicy};
 use quipu::{ErrorKind, Phase};
 use quipu_conformance::Watchdog;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -162,13 +163,18 @@ fn a_blocking_enqueue_behind_an_incomplete_event_is_an_error_on_the_serial_devic
     };
     let queue = context.queue_with(&context.fastest(), options).unwrap();
     let gate = UserEvent::new();
-    let error = queue.after([gate.event()]).host_task(|| ()).unwrap_err();
+    let has_run = Arc::new(AtomicBool::new(false));
+    let run = has_run.clone();
+    let task = move || run.store(true, Ordering::SeqCst);
+    let error = queue.after([gate.event()]).host_task(task).unwrap_err();
     assert!(
         matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
         "{error}"
     );
     gate.complete();
     queue.wait().unwrap();
+    // Who was told that it failed may have done it in another way.
+    assert!(!has_run.load(Ordering::SeqCst), "it was cancelled");
 }
 
 #[test]

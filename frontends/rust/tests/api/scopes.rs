@@ -1,6 +1,6 @@
 //! Borrowed memory.
 
-use super::{each_queue, pool};
+use super::{context, each_queue, pool};
 use quipu::ErrorKind;
 use quipu::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,34 +37,73 @@ fn a_scope_waits_for_what_borrows() {
     });
 }
 
+/// In-order, blocking or not.
+fn options(blocking: bool) -> QueueOptions {
+    QueueOptions {
+        blocking,
+        ..QueueOptions::default()
+    }
+}
+
+fn would_deadlock(result: quipu::Result<()>) {
+    let error = result.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_scope_gives_back_what_it_cannot_wait_for() {
     let platform = Platform::new().unwrap();
     let context = platform.device("serial").unwrap().context().unwrap();
-    let queue = context.queue(&context.fastest()).unwrap();
-    let gate = UserEvent::new();
-    let buffer = context.buffer(&[1u8; 4]).unwrap();
-    let (source, mut destination) = (vec![2; 4], vec![0; 4]);
-    let later = queue.after([gate.event()]);
-    // Nobody else could complete the event: an error, not a hang.
-    for result in [
-        later.write_slice(&buffer, &source),
-        later.read_slice(&buffer, &mut destination),
-    ] {
-        let error = result.unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
-            "{error}"
-        );
+    for blocking in [false, true] {
+        let device = context.fastest();
+        let queue = context.queue_with(&device, options(blocking)).unwrap();
+        let gate = UserEvent::new();
+        let buffer = context.buffer(&[1u8; 4]).unwrap();
+        let (source, mut destination) = (vec![2; 4], vec![0; 4]);
+        let later = queue.after([gate.event()]);
+        // Nobody else could complete the event: an error, not a hang.
+        would_deadlock(later.read_slice(&buffer, &mut destination));
+        would_deadlock(later.write_slice(&buffer, &source));
+        // The commands run now, and must not touch what is gone.
+        drop(source);
+        destination.fill(7);
+        gate.complete();
+        queue.wait().unwrap();
+        assert_eq!(destination, [7; 4]);
+        let error = queue.read(&buffer).unwrap().wait().unwrap_err();
+        assert!(error.first_cause().is_cancelled(), "{error}");
     }
-    // The commands run now, and must not touch what is gone.
-    drop(source);
-    destination.fill(7);
-    gate.complete();
-    queue.wait().unwrap();
-    assert_eq!(destination, [7; 4]);
-    let error = queue.read(&buffer).unwrap().wait().unwrap_err();
-    assert!(error.first_cause().is_cancelled(), "{error}");
+}
+
+#[test]
+fn a_task_gets_back_what_it_lent_to_what_comes_after_it() {
+    let context = context();
+    for driver in ["cpu", "serial"] {
+        for blocking in [false, true] {
+            let mut devices = context.devices().iter();
+            let device = devices.find(|device| device.driver_name() == driver);
+            let queue = context
+                .queue_with(device.unwrap(), options(blocking))
+                .unwrap();
+            let buffer = context.buffer(&[1u8; 4]).unwrap();
+            let (inner, lent) = (queue.clone(), buffer.clone());
+            let task = move || {
+                let mut destination = vec![0; 4];
+                would_deadlock(inner.read_slice(&lent, &mut destination));
+                would_deadlock(inner.write_slice(&lent, &[2; 4]));
+                destination.fill(7);
+                destination
+            };
+            let destination = queue.host_task(task).unwrap().wait().unwrap();
+            queue.wait().unwrap();
+            assert_eq!(destination, [7; 4], "{driver}");
+            let error = queue.read(&buffer).unwrap().wait().unwrap_err();
+            assert!(error.first_cause().is_cancelled(), "{driver}: {error}");
+        }
+    }
 }
 
 #[test]
