@@ -10,6 +10,7 @@ use crate::operation::{
     BarrierBody, Body, BoxedLaunch, COPY, Endpoint, Fill, HostMemory, LaunchBody, MarkerBody,
     NativeEnqueueBody, NativeKernel, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
 };
+use crate::overlap::refuse_overlap;
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
 use std::any::Any;
@@ -258,12 +259,14 @@ impl Queue {
         self.enqueue(fill, 1, &request)
     }
 
-    /// Copies an n-dimensional region between two memory objects. The accesses
-    /// cover the region from its first to its last byte.
+    /// Copies an n-dimensional region between two memory objects, or within one. The
+    /// accesses cover the region from its first to its last byte. They may overlap in
+    /// one object where its rows do not: where they are as far apart in the source as
+    /// in the destination.
     ///
     /// # Errors
-    /// If the region does not fit its accesses, or the accesses overlap in one
-    /// object, or as [`Queue::launch`].
+    /// If the region does not fit its accesses, or its two sides [share
+    /// bytes](refuse_overlap), or as [`Queue::launch`].
     pub fn copy(
         &self,
         source: Access<'_>,
@@ -433,18 +436,9 @@ pub(crate) fn check_copy(
     row: u64,
     steps: &[Step],
 ) -> Result<bool> {
-    let same = std::ptr::eq(source.memory, destination.memory);
-    if same
-        && source.offset < destination.offset.saturating_add(destination.length)
-        && destination.offset < source.offset.saturating_add(source.length)
-    {
-        return Err(ErrorKind::InvalidArgument {
-            what: "copy",
-            problem: "source and destination overlap; copy through another buffer".to_owned(),
-        }
-        .into());
-    }
-    check_region("copy", row, steps, source.length, destination.length)
+    let dense = check_region("copy", row, steps, source.length, destination.length)?;
+    refuse_overlap(source, destination, row, steps)?;
+    Ok(dense)
 }
 
 /// What is written wholly need not be brought there first.

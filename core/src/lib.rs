@@ -12,6 +12,7 @@
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
+//! | [`overlap`] | whether a copy within one memory object writes what it reads |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
 //! | [`built_in`] | kernels that devices have by themselves |
@@ -35,6 +36,7 @@ pub mod graph;
 pub mod memory;
 pub mod native;
 pub mod operation;
+pub mod overlap;
 pub mod polling;
 pub mod portable;
 pub mod queue;

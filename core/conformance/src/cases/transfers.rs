@@ -15,6 +15,7 @@ cases! {
         strided_reads,
         copies_within_and_between_buffers,
         strided_copies_in_three_dimensions,
+        rows_are_copied_between_rows_of_the_same_buffer,
         fills_of_every_pattern,
         fills_of_rows_keep_what_lies_between,
         long_ones_are_whole,
@@ -188,6 +189,75 @@ fn strided_copies_in_three_dimensions(fixture: &dyn Fixture) {
         .unwrap();
     copy_by_hand(&from[100..], &mut expected[200..], 8, &repeat);
     assert_eq!(read_all(&queue, &b), expected);
+}
+
+fn rows_are_copied_between_rows_of_the_same_buffer(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let step = |count, source_stride, destination_stride| Step {
+        count,
+        source_stride,
+        destination_stride,
+    };
+    let image = [step(5, 40, 40)];
+    let planes = [step(2, 100, 100), step(3, 20, 20)];
+    // A row, steps, where it starts in the source and in the destination.
+    let apart: [(u64, &[Step], u64, u64); 6] = [
+        // An image's left half onto its right, and back; rows onto those below and beside.
+        (20, &image, 0, 20),
+        (20, &image, 20, 0),
+        (11, &image, 2, 55),
+        // Within planes; between rows of the plane below, to the left.
+        (9, &planes, 3, 12),
+        (9, &planes, 12, 103),
+        // Steps of one row are none.
+        (8, &[step(1, 0, 7), step(4, 16, 16)], 8, 16 * 3),
+    ];
+    for options in [QueueOptions::default(), OUT_OF_ORDER] {
+        let queue = stage.queue(options);
+        let memory = stage.memory(320);
+        for (row, steps, from, to) in apart {
+            let mut expected = pattern(320, row as u8);
+            write_all(&queue, &memory, &expected);
+            // What the copy has to wait for, and what has to wait for it.
+            let early = part(&memory, 20..40, AccessMode::Overwrite);
+            queue.fill(early, &[5], &[]).unwrap();
+            expected[20..40].fill(5);
+            let (source, target) = (
+                part(&memory, from..200 + from, AccessMode::Read),
+                part(&memory, to..200 + to, AccessMode::Overwrite),
+            );
+            queue.copy(source, target, row, steps, &[]).unwrap();
+            let late = part(&memory, 60..62, AccessMode::Overwrite);
+            queue.fill(late, &[99], &[]).unwrap();
+            let before = expected.clone();
+            copy_by_hand(
+                &before[from as usize..],
+                &mut expected[to as usize..],
+                row,
+                steps,
+            );
+            expected[60..62].fill(99);
+            assert_eq!(read_all(&queue, &memory), expected, "{row} in {steps:?}");
+        }
+        let overlapping: [(u64, &[Step], u64, u64); 6] = [
+            (21, &image, 0, 20),
+            (20, &image, 0, 0),
+            (20, &image, 0, 160),
+            (9, &planes, 3, 110),
+            // Rows of which it would have to be looked at each: as far apart as in the other, or not.
+            (2, &[step(4, 10, 20)], 0, 2),
+            (4, &[step(4, 2, 2)], 0, 9),
+        ];
+        for (row, steps, from, to) in overlapping {
+            let (source, target) = (
+                part(&memory, from..200 + from, AccessMode::Read),
+                part(&memory, to..200 + to, AccessMode::Overwrite),
+            );
+            let refused = queue.copy(source, target, row, steps, &[]).map(drop);
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("overlap"), "{error}");
+        }
+    }
 }
 
 fn fills_of_every_pattern(fixture: &dyn Fixture) {

@@ -12,8 +12,8 @@
 //!
 //! The bytes of a view are those from its first element to its last, gaps included.
 //! So regions side by side in one buffer are ordered as if they overlapped, and
-//! refused where one launch is given both and writes one; what is between the rows
-//! of a view that is written stays as it was.
+//! refused where one launch is given both and writes one (a [copy](crate::Queue::copy_nd)
+//! takes them); what is between the rows of a view that is written stays as it was.
 //!
 //! What `#[kernel]` makes is called with its arguments ([`Call`]); a kernel in any Rust, for processors
 //! alone, is bound to them ([`native`]).

@@ -12,9 +12,8 @@ use crate::parcel::Contained;
 use quipu_core::Request;
 use quipu_core::memory::mapping::Lent;
 use quipu_core::operation::Step;
-use quipu_core::{
-    Access, AccessMode, ErrorKind, Event, MemoryRef, MemorySpace, RawArgument, Result,
-};
+use quipu_core::overlap::refuse_overlap;
+use quipu_core::{Access, AccessMode, Event, MemoryRef, MemorySpace, RawArgument, Result};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -68,17 +67,7 @@ impl Content {
         rows: Rows,
         dense: bool,
     ) -> Result<Event> {
-        let same = std::ptr::eq(source.memory, destination.memory);
-        if same
-            && source.offset < destination.offset + destination.length
-            && destination.offset < source.offset + source.length
-        {
-            return Err(ErrorKind::InvalidArgument {
-                what: "copy",
-                problem: "source and destination overlap; copy through another buffer".to_owned(),
-            }
-            .into());
-        }
+        refuse_overlap(&source, &destination, rows.row, &rows.steps)?;
         let own = [source, written(destination, dense)];
         let limits = self.limits(&own);
         let first = self.0.len();

@@ -201,10 +201,24 @@ impl Queue {
         self.copy_layout(source, &all, destination, &all)
     }
 
-    /// Copies one view to another.
+    /// Copies one view to another, which may be of the same buffer: an image's left
+    /// half to its right half.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let image = context.buffer(&[1, 2, 0, 0, 3, 4, 0, 0])?.shaped([2, 4])?;
+    /// queue.copy_nd(&image.region([0..2, 0..2])?, &image.region([0..2, 2..4])?)?;
+    /// assert_eq!(queue.read_nd(&image)?.wait()?, [1, 2, 1, 2, 3, 4, 3, 4]);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// If their extents differ; else as [`Queue::copy`].
+    /// If their extents differ, or both are of one buffer and share elements, or one
+    /// begins before the other ends and their rows are not equally far apart; else as
+    /// [`Queue::copy`].
     pub fn copy_nd<T: Element, const D: usize>(
         &self,
         source: &View<T, D>,

@@ -103,6 +103,77 @@ fn check<const D: usize>(queue: &Queue, extent: [usize; D], gap: usize, ranges: 
     assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
 }
 
+/// Copies one region to another of the same view, which may lie between its rows, or share elements with it.
+fn check_within<const D: usize>(
+    queue: &Queue,
+    extent: [usize; D],
+    gap: usize,
+    from: [Range<usize>; D],
+    start: [usize; D],
+    has_content_size: bool,
+) {
+    let context = queue.context();
+    let layout = Layout::padded(extent, extent[D - 1] + gap).unwrap();
+    let buffer = context.allocate::<u32>(layout.span()).unwrap();
+    let size = context
+        .buffer(&[size_of::<u32>() as u64 * layout.span() as u64])
+        .unwrap();
+    let view = buffer.view(layout).unwrap();
+    let to: [Range<usize>; D] = std::array::from_fn(|dimension| {
+        let length = from[dimension].len();
+        let start = start[dimension] % (extent[dimension] - length + 1);
+        start..start + length
+    });
+    let places = |ranges: &[Range<usize>; D]| -> Vec<usize> {
+        let region = layout.region(ranges.clone()).unwrap();
+        let places = positions(region.extent()).into_iter();
+        places.map(|place| region.place(place).unwrap()).collect()
+    };
+    let (sources, targets) = (places(&from), places(&to));
+
+    let mut model: Vec<u32> = (1..).take(layout.span()).collect();
+    queue.write_slice(&buffer, &model).unwrap();
+    let gate = UserEvent::new();
+    let later = queue.after([gate.event()]);
+    // The copy has to wait for this, and for nothing but the hazard's sake.
+    later
+        .fill_nd(&view.region(from.clone()).unwrap(), 70)
+        .unwrap();
+    sources.iter().for_each(|&place| model[place] = 70);
+    buffer
+        .set_content_size(has_content_size.then_some(&size))
+        .unwrap();
+    let copied = queue.copy_nd(
+        &view.region(from).unwrap(),
+        &view.region(to.clone()).unwrap(),
+    );
+    if sources.iter().any(|place| targets.contains(place)) {
+        let error = copied.unwrap_err().to_string();
+        assert!(error.contains("overlap"), "{error}");
+    } else {
+        copied.unwrap();
+        targets.iter().for_each(|&place| model[place] = 70);
+    }
+    buffer.set_content_size(None).unwrap();
+    // This comes after it, without an order of its own.
+    let corner = std::array::from_fn(|dimension| to[dimension].start..to[dimension].start + 1);
+    queue.fill_nd(&view.region(corner).unwrap(), 80).unwrap();
+    model[targets[0]] = 80;
+    gate.complete();
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
+}
+
+/// A queue that is ordered by hazards alone.
+fn out_of_order(device: usize) -> Queue {
+    let context = context();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let device = &context.devices()[device];
+    context.queue_with(device, options).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -124,6 +195,26 @@ proptest! {
         let context = context();
         let queue = context.queue(&context.devices()[device]).unwrap();
         check(&queue, extent, gap, region(extent, start, size));
+    }
+
+    #[test]
+    fn copies_within_a_view_of_two_dimensions(
+        extent in prop::array::uniform2(1usize..9), gap in 0usize..4,
+        start in prop::array::uniform2(0usize..9), size in prop::array::uniform2(0usize..5),
+        to in prop::array::uniform2(0usize..9), device in 0usize..3, has_content_size: bool,
+    ) {
+        let queue = out_of_order(device);
+        check_within(&queue, extent, gap, region(extent, start, size), to, has_content_size);
+    }
+
+    #[test]
+    fn copies_within_a_view_of_three_dimensions(
+        extent in prop::array::uniform3(1usize..6), gap in 0usize..4,
+        start in prop::array::uniform3(0usize..6), size in prop::array::uniform3(0usize..4),
+        to in prop::array::uniform3(0usize..6), device in 0usize..3, has_content_size: bool,
+    ) {
+        let queue = out_of_order(device);
+        check_within(&queue, extent, gap, region(extent, start, size), to, has_content_size);
     }
 }
 
