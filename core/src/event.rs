@@ -10,6 +10,7 @@ use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::polling;
 use crate::queue::{QueueShared, flush_all};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::pin::Pin;
 use std::ptr::NonNull;
@@ -235,36 +236,33 @@ impl Event {
         self.failure().map_or(Ok(()), Err)
     }
 
+    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is said.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could never end, as if there are
+    /// none.
+    pub fn wait_for_first(events: &[&Event], timeout: Option<Duration>) -> Result<()> {
+        if events.is_empty() {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "of no events none is ever over first; pass at least one",
+            }
+            .into());
+        }
+        let is_any_visible = || events.iter().any(|event| event.is_visible());
+        if is_any_visible() {
+            return Ok(());
+        }
+        let clock = SystemClock;
+        let deadline = timeout.map(|timeout| clock.now().saturating_add(timeout));
+        join_first(events, deadline.map(|deadline| (&clock as _, deadline)))?;
+        if timeout.is_some() && !is_any_visible() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
     fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
-        let driver = match self.queue() {
-            Some(queue) => match queue.driver_unless(|| self.is_visible()) {
-                Some(driver) => Some(driver),
-                None => return Ok(()),
-            },
-            None => None,
-        };
-        let_go(deadline.is_some())?;
-        let joined = driver.as_deref().filter(|_| deadline.is_none());
-        let seen_to = SeesTo::join(joined);
-        flush_all();
-        let _resumed = polling::while_waiting();
-        let waiter = Waiter {
-            target: Target::Event(self),
-            deadline,
-            driver: driver.as_deref(),
-        };
-        let joined = match &driver {
-            Some(driver) => waiter.join(&**driver),
-            None => waiter.check_refusal().and_then(|()| match JOINER.get() {
-                Some(joiner) => joiner(&waiter),
-                None => {
-                    waiter.sleep();
-                    Ok(())
-                }
-            }),
-        };
-        drop(seen_to);
-        joined
+        join_first(&[self], deadline)
     }
 
     /// Calls `callback` with the result when the command is over, or now if it
@@ -316,6 +314,47 @@ impl Event {
     pub fn profile(&self) -> Option<Profile> {
         self.slot().times().map(Profile::of)
     }
+}
+
+/// Waits until the first of some events is over, or time is up.
+fn join_first(events: &[&Event], deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+    let mut drivers: SmallVec<[Arc<dyn Driver>; 1]> = SmallVec::new();
+    for event in events {
+        if let Some(queue) = event.queue() {
+            match queue.driver_unless(|| event.is_visible()) {
+                Some(driver) => drivers.push(driver),
+                None => return Ok(()),
+            }
+        }
+    }
+    // One that gets nowhere without threads that wait, for the others do.
+    let mut all = drivers.iter();
+    let driver = all.find(|driver| driver.runs_on_waiting_threads());
+    let driver = driver.or(drivers.first());
+    let_go(deadline.is_some())?;
+    let joined = driver
+        .map(|driver| &**driver)
+        .filter(|_| deadline.is_none());
+    let seen_to = SeesTo::join(joined);
+    flush_all();
+    let _resumed = polling::while_waiting();
+    let waiter = Waiter {
+        target: Target::Events(events),
+        deadline,
+        driver: driver.map(|driver| &**driver),
+    };
+    let joined = match driver {
+        Some(driver) => waiter.join(&**driver),
+        None => waiter.check_refusal().and_then(|()| match JOINER.get() {
+            Some(joiner) => joiner(&waiter),
+            None => {
+                waiter.sleep();
+                Ok(())
+            }
+        }),
+    };
+    drop(seen_to);
+    joined
 }
 
 /// When a command passed its four states, in nanoseconds on the process's
@@ -464,11 +503,12 @@ impl Drop for SeesTo {
 }
 
 enum Target<'a> {
-    Event(&'a Event),
+    /// The first of them to be over.
+    Events(&'a [&'a Event]),
     Queue(&'static QueueShared, u64),
 }
 
-/// A host thread that waits: for an event, or for a queue to reach a number.
+/// A host thread that waits: for an event, for the first of several, or for a queue to reach a number.
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<(&'a dyn Clock, Duration)>,
@@ -529,7 +569,7 @@ impl<'a> Waiter<'a> {
     #[must_use]
     pub fn is_done(&self) -> bool {
         match &self.target {
-            Target::Event(event) => event.is_visible(),
+            Target::Events(events) => events.iter().any(|event| event.is_visible()),
             Target::Queue(queue, end) => queue.progress.reached(*end),
         }
     }
@@ -588,20 +628,20 @@ impl<'a> Waiter<'a> {
     }
 
     /// True if what is waited for can only happen after `command` is over:
-    /// it is that command, or comes after it in its in-order queue. A thread
-    /// that runs the command must not wait for it.
+    /// it is that command, or comes after it in its in-order queue, and so is each
+    /// of several. A thread that runs the command must not wait for it.
     #[must_use]
     pub fn needs(&self, command: EventId) -> bool {
         let Some(slot) = command.slot() else {
             return false;
         };
         match &self.target {
-            Target::Event(event) => {
+            Target::Events(events) => events.iter().all(|event| {
                 event.id() == command
                     || event.visible_at().is_some_and(|(queue, end)| {
                         std::ptr::eq(queue, slot.queue.get()) && slot.sequence.get() < end
                     })
-            }
+            }),
             Target::Queue(queue, end) => {
                 std::ptr::eq(*queue, slot.queue.get()) && slot.sequence.get() < *end
             }
@@ -619,8 +659,8 @@ impl<'a> Waiter<'a> {
         // An event is looked at where only its end writes. A queue's progress
         // is written by every command: there one waits to be told.
         match &self.target {
-            Target::Event(event) => {
-                if !spin_until(|| event.is_seen_closed())
+            Target::Events(events) => {
+                if !spin_until(|| events.iter().any(|event| event.is_seen_closed()))
                     && let Some(armed) = self.arm()
                 {
                     self.park_armed(&armed, see_to);
@@ -697,26 +737,34 @@ impl<'a> Waiter<'a> {
         self.arm_by(Action::Unpark(std::thread::current()))
     }
 
-    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is. It must be
-    /// short, and not wait.
+    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is (it may have
+    /// been called then, if it came about meanwhile). It must be short, and not wait.
     #[must_use]
     pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
         self.arm_by(Action::Notify(Box::new(call)))
     }
 
     fn arm_by(&self, action: Action) -> Option<Armed<'_>> {
-        let observer = Observer::new(action);
-        let registration = match &self.target {
-            Target::Event(event) => event.register(&observer),
-            Target::Queue(queue, end) => queue
-                .observe(*end, &observer)
-                .map(|key| Registration::Queue(observer.clone(), key)),
-        };
-        registration.map(|registration| Armed {
+        // Dropped on the way, it takes back what it has registered.
+        let mut armed = Armed {
             waiter: self,
-            observer,
-            registration,
-        })
+            observer: Observer::new(action),
+            registrations: SmallVec::new(),
+        };
+        match &self.target {
+            Target::Events(events) => {
+                for event in *events {
+                    let registration = event.register(&armed.observer)?;
+                    armed.registrations.push(registration);
+                }
+            }
+            Target::Queue(queue, end) => {
+                let key = queue.observe(*end, &armed.observer)?;
+                let registration = Registration::Queue(armed.observer.clone(), key);
+                armed.registrations.push(registration);
+            }
+        }
+        Some(armed)
     }
 }
 
@@ -725,7 +773,8 @@ impl<'a> Waiter<'a> {
 pub struct Armed<'a> {
     waiter: &'a Waiter<'a>,
     observer: Arc<Observer>,
-    registration: Registration,
+    /// One for each event, in order; or the queue's.
+    registrations: SmallVec<[Registration; 1]>,
 }
 
 impl Armed<'_> {
@@ -738,9 +787,12 @@ impl Armed<'_> {
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
-        match (&self.waiter.target, &self.registration) {
-            (Target::Event(event), registration) => event.unregister(registration),
-            (Target::Queue(queue, _), Registration::Queue(_, key)) => queue.unwatch(*key),
+        match (&self.waiter.target, &self.registrations[..]) {
+            (Target::Events(events), registrations) => {
+                let registered = events.iter().zip(registrations);
+                registered.for_each(|(event, registration)| event.unregister(registration));
+            }
+            (Target::Queue(queue, _), [Registration::Queue(_, key)]) => queue.unwatch(*key),
             _ => {}
         }
     }

@@ -45,7 +45,7 @@ pub fn main() -> quipu::Result<()> {
             sums.push(read);
         }
 
-        let first = when_any(sums)?.await;
+        let first = when_any(sums)?.await?;
         println!(
             "chain {} was first: {}",
             first.index,

@@ -5,10 +5,9 @@ use quipu_core::{Clock, ErrorKind, Event, Result, SystemClock};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// A future of the end of all of `futures`: their values in order, or the first
@@ -359,6 +358,23 @@ fn take_out<T>(shared: &Mutex<Option<T>>) -> Option<T> {
 /// back with it, unlinked from whatever waited: no waker of them is left behind
 /// in their events.
 ///
+/// Of futures of different types the events are of one, and say which it was:
+///
+/// ```
+/// # use quipu::prelude::*;
+/// # fn main() -> quipu::Result<()> {
+/// # let context = Platform::new()?.context()?;
+/// # let queue = context.queue(&context.fastest())?;
+/// let (gate, buffer) = (UserEvent::new(), context.buffer(&[1u8, 2])?);
+/// let (read, task) = (queue.read(&buffer)?, queue.after([gate.event()]).host_task(|| "done")?);
+/// match when_any([read.event().clone(), task.event().clone()])?.wait()?.index {
+///     0 => assert_eq!(read.wait()?, [1, 2]),
+///     _ => println!("{}", task.wait()?),
+/// }
+/// # gate.complete();
+/// # Ok(()) }
+/// ```
+///
 /// # Errors
 /// If there are none: none would ever be over.
 pub fn when_any<F: Waitable>(futures: impl IntoIterator<Item = F>) -> Result<WhenAny<F>> {
@@ -398,13 +414,14 @@ impl<F: Waitable> WhenAny<F> {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let mut events = self.futures.iter().map(F::event);
-        events.any(Event::is_complete)
+        self.is_taken() || events.any(Event::is_complete)
     }
 
     /// Waits for the first.
     ///
     /// # Errors
-    /// That waiting here could never end.
+    /// That waiting here could never end, for any of them, or that the first was
+    /// given before.
     pub fn wait(mut self) -> Result<First<F>> {
         self.wait_first(None)
     }
@@ -416,30 +433,26 @@ impl<F: Waitable> WhenAny<F> {
     /// [`ErrorKind::TimedOut`] if none is over by then; else as
     /// [`WhenAny::wait`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<First<F>> {
-        let first = self.wait_first(Some(SystemClock.now().saturating_add(timeout)));
-        // After an error no waker is to be left behind.
-        for future in &mut self.futures {
-            unlink(future.event_mut());
-        }
-        first
+        self.wait_first(Some(timeout))
     }
 
     /// Calls `callback` with the first when it is over, or now if one is; on
-    /// whichever thread ends it, with no lock held.
-    pub fn on_complete(self, callback: impl FnOnce(First<F>) + Send + 'static)
+    /// whichever thread ends it, with no lock held. With an error if it was given
+    /// before.
+    pub fn on_complete(self, callback: impl FnOnce(Result<First<F>>) + Send + 'static)
     where
         F: Send + 'static,
     {
+        if self.is_taken() {
+            return callback(Err(taken_before("when_any")));
+        }
         let events: Vec<_> = self.futures.iter().map(F::event).cloned().collect();
         let any = Arc::new(Mutex::new(Some((self, callback))));
         for event in events {
             let any = any.clone();
             event.on_complete(move |_| {
-                if let Some((mut any, callback)) = take_out(&any)
-                    && let Poll::Ready(first) =
-                        any.poll_any(&mut Context::from_waker(Waker::noop()))
-                {
-                    callback(first);
+                if let Some((mut any, callback)) = take_out(&any) {
+                    callback(any.take());
                 }
             });
         }
@@ -450,37 +463,31 @@ impl<F: Waitable> WhenAny<F> {
         self.futures.iter().for_each(F::cancel);
     }
 
-    /// Waits for the first, until the deadline at most.
-    fn wait_first(&mut self, deadline: Option<Duration>) -> Result<First<F>> {
-        let signal = Arc::new(Signal {
-            raised: AtomicBool::new(false),
-            stands_still: deadline.is_none(),
-            thread: std::thread::current(),
-        });
-        let waker = Waker::from(signal.clone());
-        loop {
-            signal.raised.store(false, Ordering::Relaxed);
-            if let Poll::Ready(first) = self.poll_any(&mut Context::from_waker(&waker)) {
-                return Ok(first);
-            }
-            // Wait for one as its driver does, which may be to help; the signal
-            // ends that when any other is over.
-            let Some(one) = self.futures.first().map(F::event) else {
-                return Err(taken_before("when_any"));
-            };
-            let left = deadline.map_or(FOREVER, |deadline| {
-                deadline.saturating_sub(SystemClock.now())
-            });
-            match one.wait_with_clock(left, &*signal) {
-                Err(error) if !one.is_complete() && !signal.raised.load(Ordering::Acquire) => {
-                    return Err(error);
-                }
-                _ => {}
-            }
+    /// True if the first was given: the others went with it.
+    fn is_taken(&self) -> bool {
+        self.futures.is_empty()
+    }
+
+    fn wait_first(&mut self, timeout: Option<Duration>) -> Result<First<F>> {
+        if !self.is_taken() {
+            let events: Vec<&Event> = self.futures.iter().map(F::event).collect();
+            Event::wait_for_first(&events, timeout)?;
+        }
+        self.take()
+    }
+
+    /// The first, when one is over.
+    fn take(&mut self) -> Result<First<F>> {
+        match self.poll_any(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(first) => first,
+            Poll::Pending => Err(ErrorKind::TimedOut.into()),
         }
     }
 
-    fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<First<F>> {
+    fn poll_any(&mut self, context: &mut Context<'_>) -> Poll<Result<First<F>>> {
+        if self.is_taken() {
+            return Poll::Ready(Err(taken_before("when_any")));
+        }
         let over = self
             .futures
             .iter_mut()
@@ -496,11 +503,11 @@ impl<F: Waitable> WhenAny<F> {
         rest.remove(index);
         rest.iter_mut()
             .for_each(|future| unlink(future.event_mut()));
-        Poll::Ready(First {
+        Poll::Ready(Ok(First {
             index,
             result,
             rest,
-        })
+        }))
     }
 }
 
@@ -511,9 +518,9 @@ fn unlink(event: &mut Event) {
 }
 
 impl<F: Waitable> Future for WhenAny<F> {
-    type Output = First<F>;
+    type Output = Result<First<F>>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<First<F>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<First<F>>> {
         self.get_mut().poll_any(context)
     }
 }
@@ -521,36 +528,5 @@ impl<F: Waitable> Future for WhenAny<F> {
 impl<F> fmt::Debug for WhenAny<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WhenAny({} futures)", self.futures.len())
-    }
-}
-
-/// Longer than anybody waits, on a clock that stands still until the signal is
-/// raised.
-const FOREVER: Duration = Duration::from_secs(3600);
-
-/// Ends a wait from a waker: as a clock, it says that time is up.
-struct Signal {
-    raised: AtomicBool,
-    /// No time passes until it is raised.
-    stands_still: bool,
-    thread: Thread,
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        self.raised.store(true, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-impl Clock for Signal {
-    fn now(&self) -> Duration {
-        if self.raised.load(Ordering::Acquire) {
-            Duration::MAX
-        } else if self.stands_still {
-            Duration::ZERO
-        } else {
-            SystemClock.now()
-        }
     }
 }

@@ -3,12 +3,16 @@
 use super::{context, each_queue, pool};
 use quipu::prelude::*;
 use quipu::{ErrorKind, Phase};
+use quipu_conformance::Watchdog;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context as Polling, Poll, Wake, Waker};
 use std::time::Duration;
+
+/// Nothing here takes longer, on any machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A waker that counts, and whose references can be counted.
 struct Counter(AtomicU32);
@@ -286,7 +290,7 @@ fn when_any_can_be_polled_and_waits_without_an_executor() {
         let mut any = when_any([never]).unwrap();
         assert!(poll(&mut any, &waker).is_pending());
         gate.complete();
-        assert!(poll_until_ready(&mut any, &waker).result.is_ok());
+        assert!(poll_until_ready(&mut any, &waker).unwrap().result.is_ok());
         eventually(|| held(&count) == 0);
     });
     assert!(when_any(Vec::<Event>::new()).is_err());
@@ -322,6 +326,57 @@ fn waiting_for_any_that_can_never_be_is_an_error_on_the_serial_device() {
     let gate = UserEvent::new();
     let never = queue.after([gate.event()]).host_task(|| 1).unwrap();
     let error = when_any([never]).unwrap().wait().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_callback_that_waits_for_any_has_others_of_its_thread_called() {
+    let _watchdog = Watchdog::start(PATIENCE, "callbacks that wait for any".to_owned());
+    let (gate, second) = (UserEvent::new(), UserEvent::new());
+    let (sender, receiver) = channel();
+    let awaited = [UserEvent::new(), UserEvent::new()];
+    let any = when_any([awaited[0].event(), second.event()]).unwrap();
+    gate.event().on_complete(move |_| {
+        sender.send(any.wait().map(|first| first.index)).unwrap();
+    });
+    gate.event().on_complete(move |_| second.complete());
+    gate.complete();
+    assert_eq!(receiver.recv().unwrap().unwrap(), 1);
+}
+
+#[test]
+fn a_task_may_wait_for_any_of_which_one_comes_after_it() {
+    let _watchdog = Watchdog::start(PATIENCE, "a task that waits for any".to_owned());
+    let (context, queue) = pool();
+    let other = context.queue(&context.fastest()).unwrap();
+    let gate = UserEvent::new();
+    let (events, to_wait_for) = channel::<Vec<Event>>();
+    let (waits, is_waiting) = channel();
+    let task = queue
+        .host_task(move || {
+            let events = to_wait_for.recv().unwrap();
+            waits.send(()).unwrap();
+            when_any(events).unwrap().wait().map(|first| first.index)
+        })
+        .unwrap();
+    let after = queue.marker().unwrap();
+    let free = other.after([gate.event()]).marker().unwrap();
+    events.send(vec![after.clone(), free]).unwrap();
+    is_waiting.recv().unwrap();
+    gate.complete();
+    assert_eq!(task.wait().unwrap().unwrap(), 1);
+
+    // Of which all come after it: that never ends.
+    let (events, to_wait_for) = channel::<Vec<Event>>();
+    let task = queue
+        .host_task(move || when_any(to_wait_for.recv().unwrap()).unwrap().wait().err())
+        .unwrap();
+    let after = [queue.marker().unwrap(), queue.marker().unwrap()];
+    events.send(after.to_vec()).unwrap();
+    let error = task.wait().unwrap().unwrap();
     assert!(
         matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
         "{error}"
@@ -420,7 +475,7 @@ fn all_and_any_can_be_waited_for_with_a_timeout_and_called_back() {
         let values = sender.clone();
         when_all([task(5), task(6)]).on_complete(move |all| values.send(all.unwrap()).unwrap());
         when_any([task(7)]).unwrap().on_complete(move |first| {
-            sender.send(vec![first.result.unwrap()]).unwrap();
+            sender.send(vec![first.unwrap().result.unwrap()]).unwrap();
         });
         gate.complete();
         assert_eq!(all.wait_timeout(Duration::MAX).unwrap(), [1, 2]);
@@ -439,6 +494,15 @@ fn all_and_any_can_be_waited_for_with_a_timeout_and_called_back() {
         ] {
             assert!(error.to_string().contains("taken before"), "{error}");
         }
+        assert!(all.is_complete() && any.is_complete());
+        let (_, waker) = counter();
+        assert!(matches!(poll(&mut all, &waker), Poll::Ready(Err(_))));
+        assert!(matches!(poll(&mut any, &waker), Poll::Ready(Err(_))));
+        let (sender, receiver) = channel();
+        let called = sender.clone();
+        all.on_complete(move |all| called.send(all.is_err()).unwrap());
+        any.on_complete(move |first| sender.send(first.is_err()).unwrap());
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [true, true]);
         // What is over is called back at once.
         let (sender, receiver) = channel();
         when_all(Vec::<Event>::new()).on_complete(move |all| sender.send(all.is_ok()).unwrap());

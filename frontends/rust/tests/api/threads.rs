@@ -190,7 +190,7 @@ fn futures_and_guards_are_carried_from_thread_to_thread() {
             tile.elements_mut()[3] = seen + guard[1];
             drop((guard, tile));
             let (x, y) = when_all((on.read(&x)?, on.read_nd(&y)?)).await?;
-            let first = when_any([on.marker()?, on.marker()?])?.await;
+            let first = when_any([on.marker()?, on.marker()?])?.await?;
             first.result?;
             Ok::<_, Error>((x, y))
         };
