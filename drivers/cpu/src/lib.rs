@@ -73,7 +73,7 @@ impl Options {
                     bad("QUIPU_CPU_WORKERS", &value, &expected)
                 })?
             }
-            (None, None) => std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
+            (None, None) => usual_workers(std::thread::available_parallelism().ok()),
         };
         let (pin, said) = match (self.pin, environment("QUIPU_CPU_PIN")) {
             (Some(cores), _) => (cores, "`Options::pin`".to_owned()),
@@ -91,6 +91,12 @@ impl Options {
         }
         Ok((workers, pin))
     }
+}
+
+/// How many workers there are if nobody says: one for each thread that the machine runs at once, or as many as are possible.
+fn usual_workers(threads: Option<NonZero<usize>>) -> NonZero<usize> {
+    let threads = threads.map_or(1, NonZero::get);
+    NonZero::new(threads.min(MAX_WORKERS)).unwrap_or(NonZero::<usize>::MIN)
 }
 
 fn wrong(problem: String) -> Error {
@@ -199,6 +205,16 @@ mod tests {
         let five = NonZero::new(5).unwrap();
         let (workers, _) = Options::new().workers(five).resolve(environment).unwrap();
         assert_eq!(workers, five);
+    }
+
+    #[test]
+    fn a_machine_of_more_threads_than_workers_are_possible_has_as_many_as_are() {
+        let usual = |threads| usual_workers(NonZero::new(threads)).get();
+        assert_eq!([0, 1, 256, 257, 768].map(usual), [1, 1, 256, 256, 256]);
+        // Who asks for more is told.
+        let more = Options::new().workers(NonZero::new(257).unwrap());
+        let error = CpuDriver::start(more).map(drop).unwrap_err().to_string();
+        assert!(error.contains("at most 256"), "{error}");
     }
 
     #[test]
