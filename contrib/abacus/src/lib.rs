@@ -14,7 +14,13 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Bytes of its memory.
+const CAPACITY: u64 = 1 << 20;
+
+/// What it is called.
+const NAME: &str = "an abacus";
 
 /// The driver of one abacus.
 pub struct Abacus {
@@ -72,10 +78,11 @@ impl Abacus {
     /// Never: nothing panics under the lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.beads
-            .lock()
-            .expect("nothing panics under it")
-            .is_empty()
+        self.beads().is_empty()
+    }
+
+    fn beads(&self) -> MutexGuard<'_, HashMap<u64, Box<[u128]>>> {
+        self.beads.lock().expect("nothing panics under it")
     }
 }
 
@@ -149,7 +156,14 @@ impl Counts {
                 unsafe { std::ptr::copy_nonoverlapping(from.pointer, to.pointer, to.length) };
                 Ok(())
             }
-            _ => Ok(()),
+            Operation::Nothing => Ok(()),
+            // What is said to be done has to be done: a later Quipu may ask for what this driver has not heard of.
+            _ => Err(ErrorKind::Unsupported {
+                driver: "abacus",
+                what: format!("run '{}'", command.label()),
+                instead: "run it on another device",
+            }
+            .into()),
         }
     }
 }
@@ -161,7 +175,7 @@ impl Driver for Abacus {
 
     fn devices(&self) -> Vec<DeviceProperties> {
         vec![DeviceProperties {
-            name: "an abacus".to_owned(),
+            name: NAME.to_owned(),
             kind: DeviceKind::Accelerator,
             vendor: "ourselves".to_owned(),
             multiprocessors: 1,
@@ -172,8 +186,8 @@ impl Driver for Abacus {
             max_thread_elements: [u64::MAX; 3],
             max_thread_element_count: u64::MAX,
             shared_memory_per_block: 0,
-            global_memory: 1 << 20,
-            max_buffer: 1 << 20,
+            global_memory: CAPACITY,
+            max_buffer: CAPACITY,
             warp_sizes: vec![1],
             clock_mhz: None,
             memory: MemorySpace::Own(0),
@@ -197,19 +211,44 @@ impl Driver for Abacus {
     }
 
     fn allocate(&self, _space: u32, size: u64) -> quipu::Result<u64> {
-        let beads = vec![0u128; (size as usize).div_ceil(size_of::<u128>())].into_boxed_slice();
+        let mut all = self.beads();
+        let used: u64 = all.values().map(|beads| size_of_val(&**beads) as u64).sum();
+        let free = CAPACITY - used;
+        let count = size.div_ceil(size_of::<u128>() as u64);
+        // Also where the host has none: a vector of so many would end the program.
+        let mut beads: Vec<u128> = Vec::new();
+        if size > free || beads.try_reserve_exact(count as usize).is_err() {
+            return Err(ErrorKind::OutOfMemory {
+                device: NAME.to_owned(),
+                asked: size,
+                free,
+                capacity: CAPACITY,
+            }
+            .into());
+        }
+        beads.resize(count as usize, 0);
+        let beads = beads.into_boxed_slice();
         let address = beads.as_ptr().expose_provenance() as u64;
-        self.beads
-            .lock()
-            .expect("nothing panics under it")
-            .insert(address, beads);
+        all.insert(address, beads);
         Ok(address)
     }
 
     fn free(&self, _space: u32, address: u64, _size: u64) {
-        self.beads
-            .lock()
-            .expect("nothing panics under it")
-            .remove(&address);
+        self.beads().remove(&address);
+    }
+
+    /// For the core, which makes room by bringing to the host what no command uses.
+    fn read_allocation(
+        &self,
+        _space: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> quipu::Result<()> {
+        let from = pointer(address, offset);
+        // SAFETY: an allocation of ours, within which the bytes lie and which no command uses, as the core has made sure;
+        // they are not the host's.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
     }
 }

@@ -311,3 +311,30 @@ fn a_device_is_waited_for_with_all_its_queues_even_dropped_ones() {
     assert!(kept.is_empty());
     context.wait().unwrap();
 }
+
+#[test]
+fn a_driver_of_somebody_elses_says_what_has_no_room() {
+    let abacus = abacus::Abacus::start();
+    let platform = Platform::builder().driver(abacus.clone()).build().unwrap();
+    let device = platform.device("abacus").unwrap();
+    let context = device.context().unwrap();
+    let queue = context.queue(&device).unwrap();
+    let most = device.properties().max_buffer as usize;
+    let large = context.allocate::<u8>(most + 1).unwrap();
+    let error = queue.fill(&large, 1).unwrap().wait().unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::OutOfMemory { asked, capacity, .. }
+            if *asked == most as u64 + 1 && *capacity == most as u64),
+        "{error}"
+    );
+    // What is not in use makes room for others, and comes back.
+    let buffers = [1u8, 2, 3].map(|value| {
+        let buffer = context.allocate::<u8>(most / 2 + 1).unwrap();
+        queue.fill(&buffer, value).unwrap().wait().unwrap();
+        (buffer, value)
+    });
+    for (buffer, value) in buffers {
+        let back = queue.read(&buffer).unwrap().wait().unwrap();
+        assert!(back.iter().all(|byte| *byte == value));
+    }
+}
