@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// The result of Quipu's operations.
@@ -55,13 +56,19 @@ pub enum ErrorKind {
         object: &'static str,
     },
     /// The command was cancelled before it started.
-    #[error("cancelled before it started")]
-    Cancelled,
+    #[error("{what} was cancelled before it started")]
+    Cancelled {
+        /// The command: its label or kind, and its device.
+        what: String,
+    },
     /// A user event was dropped without being completed.
     #[error(
-        "a user event was dropped before it was completed; keep it until `complete` or `fail` has been called"
+        "the user event made at {made_at} was dropped before it was completed; keep it until `complete` or `fail` has been called"
     )]
-    Abandoned,
+    Abandoned {
+        /// Where in the program it was made.
+        made_at: &'static Location<'static>,
+    },
     /// A user event was completed as failed.
     #[error("failed by the host: {reason}")]
     FailedByHost {
@@ -260,7 +267,7 @@ impl Error {
     /// True if the command was cancelled, itself and not a dependency.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Cancelled)
+        matches!(self.kind(), ErrorKind::Cancelled { .. })
     }
 
     pub(crate) fn into_raw(self) -> u64 {

@@ -12,6 +12,7 @@ use crate::polling;
 use crate::queue::{QueueShared, flush_all};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::panic::Location;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -803,11 +804,14 @@ impl Drop for Armed<'_> {
 pub struct UserEvent {
     event: Event,
     open: bool,
+    /// For the error of who waits for it in vain.
+    made_at: &'static Location<'static>,
 }
 
 impl UserEvent {
     /// A new event, incomplete.
     #[must_use]
+    #[track_caller]
     pub fn new() -> Self {
         let slot = slab::take();
         // SAFETY: the slot was just taken.
@@ -826,6 +830,7 @@ impl UserEvent {
         Self {
             event: Event::from_slot(slot),
             open: true,
+            made_at: Location::caller(),
         }
     }
 
@@ -860,6 +865,7 @@ impl UserEvent {
 }
 
 impl Default for UserEvent {
+    #[track_caller]
     fn default() -> Self {
         Self::new()
     }
@@ -868,7 +874,9 @@ impl Default for UserEvent {
 impl Drop for UserEvent {
     fn drop(&mut self) {
         if self.open {
-            let error = Error::from(ErrorKind::Abandoned);
+            let error = Error::from(ErrorKind::Abandoned {
+                made_at: self.made_at,
+            });
             // SAFETY: the owning reference, given up once.
             unsafe {
                 command::end_user_event(self.event.slot_pointer(), Some(error), &mut ToDrivers)

@@ -64,7 +64,7 @@ fn abandon(fixture: &dyn Fixture) {
     drop(gate);
     let error = last.wait().expect_err("what it depends on never happened");
     assert!(
-        matches!(error.first_cause().kind(), ErrorKind::Abandoned),
+        matches!(error.first_cause().kind(), ErrorKind::Abandoned { .. }),
         "{error}"
     );
     queue.wait().expect("the queue itself is fine");

@@ -199,7 +199,10 @@ fn a_driver_may_take_a_graph_as_one() {
         accesses: &[all(&memory, AccessMode::Overwrite)],
         ..NodeRequest::default()
     };
-    let task = |_: &[RawArgument]| Err(ErrorKind::Cancelled.into());
+    let refused = || ErrorKind::FailedByHost {
+        reason: "refused".to_owned(),
+    };
+    let task = move |_: &[RawArgument]| Err(refused().into());
     recording.host_task(&queue, task, &request).unwrap();
     let fails = recording.finish().unwrap();
     assert!(fails.is_taken());

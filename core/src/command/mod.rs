@@ -457,7 +457,10 @@ impl Command {
             }
         }
         debug_assert!(slot.cancelled.load(Ordering::Relaxed));
-        ErrorKind::Cancelled.into()
+        ErrorKind::Cancelled {
+            what: format!("'{}' on '{}'", self.label(), self.queue().device_name()),
+        }
+        .into()
     }
 
     /// Ends the command: the contract's `broadcast`. Dependants that become

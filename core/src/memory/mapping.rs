@@ -216,7 +216,7 @@ impl Lent {
         let arguments = self.command.as_ref().map_or(&[][..], Command::arguments);
         match arguments.get(number) {
             Some(argument) => argument.on_host(),
-            None => Err(ErrorKind::Cancelled.into()),
+            None => Err(given_up("a turn of the host")),
         }
     }
 
@@ -231,7 +231,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(command) = self.command.take() {
-            command.finish(Err(ErrorKind::Cancelled.into()), &mut ToDrivers);
+            command.finish(Err(given_up("a turn of the host")), &mut ToDrivers);
         }
     }
 }
@@ -296,7 +296,7 @@ impl Reservation {
             }),
             _ => {
                 self.holder.wait()?;
-                Err(ErrorKind::Cancelled.into())
+                Err(given_up("a mapping"))
             }
         }
     }
@@ -385,6 +385,14 @@ impl Drop for Turn {
             drop(Held(Some(command)));
         }
     }
+}
+
+/// The error of a turn of the host that nobody took.
+fn given_up(what: &str) -> Error {
+    ErrorKind::Cancelled {
+        what: what.to_owned(),
+    }
+    .into()
 }
 
 /// What gets bytes that are lent.
@@ -490,7 +498,7 @@ impl Driver for HostDriver {
         let started = command.start();
         let bytes = started.and_then(|()| {
             let Some(access) = command.arguments().first() else {
-                return Err(ErrorKind::Cancelled.into());
+                return Err(given_up("a turn of the host"));
             };
             access.on_host()
         });

@@ -36,7 +36,10 @@ fn split() -> Result<(Device, Vec<Device>)> {
             Err(why) => refused = Some(why),
         }
     }
-    Err(refused.unwrap_or_else(|| ErrorKind::Abandoned.into()))
+    let none = || ErrorKind::FailedByHost {
+        reason: "there are no devices".to_owned(),
+    };
+    Err(refused.unwrap_or_else(|| none().into()))
 }
 
 fn fold(queue: &Queue, memory: &MemoryRef, number: u64) {

@@ -50,7 +50,9 @@ pub(crate) fn of_node(node: &str, failed: &Failed<'_>) -> Error {
     let on_node = |what: &str| format!("{} on node '{node}'", or(what, "a command"));
     let device = || or(failed.what, "a device");
     match failed.failure {
-        Failure::Cancelled => ErrorKind::Cancelled,
+        Failure::Cancelled => ErrorKind::Cancelled {
+            what: on_node(failed.what),
+        },
         Failure::Dependency => ErrorKind::Dependency {
             cause: ErrorKind::Device {
                 device: format!("of node '{node}'"),
@@ -94,4 +96,31 @@ pub(crate) fn of_node(node: &str, failed: &Failed<'_>) -> Error {
         }
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cancelled_is_named_if_the_node_has_named_it() {
+        let said = |what| {
+            let failed = Failed {
+                event: 3,
+                cause: 0,
+                failure: Failure::Cancelled,
+                numbers: [0; 3],
+                what,
+                text: "",
+            };
+            let error = of_node("attic", &failed);
+            assert!(error.is_cancelled());
+            error.to_string()
+        };
+        assert_eq!(
+            said("'sum' on 'a pool'"),
+            "'sum' on 'a pool' on node 'attic' was cancelled before it started"
+        );
+        assert!(said("").starts_with("a command on node 'attic' was cancelled"));
+    }
 }

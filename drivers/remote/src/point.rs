@@ -208,7 +208,8 @@ mod tests {
             [0, 1, 2].map(|node| point.event_on(node)),
             [Some(7), Some(9), None]
         );
-        let error = || Some(quipu_core::ErrorKind::Cancelled.into());
+        let what = || "a migration".to_owned();
+        let error = || Some(quipu_core::ErrorKind::Cancelled { what: what() }.into());
         assert!(!point.end(1, error(), None) && !point.is_over());
         drop(point.follow());
         assert!(point.end(0, None, None) && point.is_over());

@@ -24,7 +24,7 @@ impl Told {
         };
         let all = || error.to_string();
         let (failure, what, text) = match error.kind() {
-            ErrorKind::Cancelled => (Failure::Cancelled, "", String::new()),
+            ErrorKind::Cancelled { what } => (Failure::Cancelled, what.as_str(), String::new()),
             ErrorKind::Dependency { cause } => (Failure::Dependency, "", cause.to_string()),
             ErrorKind::Kernel { what, message } => {
                 (Failure::Kernel, what.as_str(), message.clone())
@@ -76,5 +76,21 @@ impl Told {
             what: &self.what,
             text: &self.text,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cancelled_is_named() {
+        let what = "'sum' on 'a pool'".to_owned();
+        let told = Told::of(&ErrorKind::Cancelled { what }.into());
+        let message = told.message(3, 0);
+        assert_eq!(
+            (message.failure, message.what),
+            (Failure::Cancelled, "'sum' on 'a pool'")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What a command and its future share: a value that is the command's until it
 //! is over, and then the future's.
 
-use quipu_core::{ErrorKind, Result};
+use quipu_core::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -36,7 +36,7 @@ impl<C> Parcel<C> {
     ) -> Result<R> {
         let content = Arc::get_mut(parcel).and_then(|parcel| parcel.0.get_mut().as_mut());
         // Nobody else has it yet, so the content is there.
-        look(content.ok_or(ErrorKind::Cancelled)?)
+        look(content.ok_or_else(|| nothing_given("a transfer"))?)
     }
 
     /// Puts the content in.
@@ -62,6 +62,14 @@ impl<C> Drop for Parcel<C> {
     fn drop(&mut self) {
         contain("a container", || drop(self.0.get_mut().take()));
     }
+}
+
+/// The error where a command was to give something and has not: it was not run.
+pub(crate) fn nothing_given(what: &str) -> Error {
+    ErrorKind::Cancelled {
+        what: what.to_owned(),
+    }
+    .into()
 }
 
 /// A user's value that a command keeps: a panic as it is dropped, perhaps on a

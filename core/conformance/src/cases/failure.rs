@@ -107,7 +107,10 @@ fn user_events_fail_what_waits(fixture: &dyn Fixture) {
         let waits = nothing(&queue, &[], from_ref(&event));
         if abandon {
             drop(user);
-            assert!(matches!(error_of(&event).kind(), ErrorKind::Abandoned));
+            let error = error_of(&event);
+            assert!(matches!(error.kind(), ErrorKind::Abandoned { .. }));
+            let said = error.to_string();
+            assert!(said.contains("failure.rs:"), "'{said}' says not which");
         } else {
             user.fail("the dog ate it");
             assert!(error_of(&event).to_string().contains("the dog ate it"));

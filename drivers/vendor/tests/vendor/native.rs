@@ -121,7 +121,10 @@ impl Rig {
             accesses: &[all(memory, AccessMode::ReadWrite)],
             ..Request::default()
         };
-        let fail = |_: &[RawArgument]| Err(ErrorKind::Cancelled.into());
+        let refused = || ErrorKind::FailedByHost {
+            reason: "refused".to_owned(),
+        };
+        let fail = move |_: &[RawArgument]| Err(refused().into());
         self.queue.host_task(fail, &request).unwrap()
     }
 }

@@ -16,7 +16,8 @@ use super::transfer::{check_length, invalid_value, part_of, zeroed};
 use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::layout::{Layout, Rows, View};
-use quipu_core::{AccessMode, ErrorKind, Event, Result, SpaceId};
+use crate::parcel::nothing_given;
+use quipu_core::{AccessMode, Event, Result, SpaceId};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,7 +45,7 @@ impl Lease {
                 use_it(pointer.0);
                 Ok(())
             }
-            None => Err(ErrorKind::Cancelled.into()),
+            None => Err(nothing_given("a transfer of memory that was taken back")),
         }
     }
 }

@@ -8,7 +8,7 @@
 use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Accesses, NativeArguments, refuse_overlap};
-use crate::parcel::{Contained, Parcel};
+use crate::parcel::{Contained, Parcel, nothing_given};
 use quipu_core::error::Returned;
 use quipu_core::{ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
 use std::any::Any;
@@ -135,7 +135,7 @@ impl Queue {
         Ok(Pending::new(event, move || {
             // SAFETY: called once, by a future whose command is over.
             let value = unsafe { parcel.take() };
-            value.ok_or_else(|| ErrorKind::Cancelled.into())
+            value.ok_or_else(|| nothing_given("a native call"))
         }))
     }
 

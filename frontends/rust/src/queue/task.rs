@@ -4,7 +4,7 @@
 use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Arguments, HostArguments, collect};
-use crate::parcel::{Contained, Parcel};
+use crate::parcel::{Contained, Parcel, nothing_given};
 use quipu_core::error::Returned;
 use quipu_core::{ErrorKind, RawArgument, Request, Result};
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Queue {
         Ok(Pending::new(event, move || {
             // SAFETY: called once, by a future whose command is over.
             let value = unsafe { parcel.take() };
-            value.ok_or_else(|| ErrorKind::Cancelled.into())
+            value.ok_or_else(|| nothing_given("a host task"))
         }))
     }
 }

@@ -15,7 +15,7 @@ use crate::element::{Element, first_invalid};
 use crate::future::Pending;
 use crate::host::{HostView, Source};
 use crate::layout::{Layout, Rows, View};
-use crate::parcel::Parcel;
+use crate::parcel::{Parcel, nothing_given};
 use quipu_core::operation::HostMemory;
 use quipu_core::{AccessMode, ErrorKind, Event, Result};
 use std::sync::Arc;
@@ -333,7 +333,7 @@ pub(super) fn invalid_value<T>(index: usize) -> quipu_core::Error {
 fn take<C>(parcel: &Arc<Parcel<C>>) -> Result<C> {
     // SAFETY: called once, by a future whose command is over.
     let content = unsafe { parcel.take() };
-    content.ok_or_else(|| ErrorKind::Cancelled.into())
+    content.ok_or_else(|| nothing_given("a transfer"))
 }
 
 /// A vector of zeros, or an error where `vec!` would abort.

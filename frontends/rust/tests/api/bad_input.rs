@@ -262,7 +262,8 @@ fn many_commands_behind_an_event_that_is_never_completed_and_then_dropped() {
         drop(gate);
         for error in [first.wait().unwrap_err(), last.wait().unwrap_err()] {
             assert!(
-                matches!(error.first_cause().kind(), ErrorKind::Abandoned),
+                matches!(error.first_cause().kind(), ErrorKind::Abandoned { .. })
+                    && error.to_string().contains("bad_input.rs:"),
                 "{error}"
             );
         }

@@ -183,12 +183,17 @@ fn cancel_cancels_and_drop_does_not() {
         let cancelled = task();
         cancelled.cancel();
         let mut buffer = context.buffer(&[1u32]).unwrap();
-        let write = later.for_each(&mut buffer, (), |_, x, ()| *x = 2).unwrap();
+        let write = later
+            .named("write two")
+            .for_each(&mut buffer, (), |_, x, ()| *x = 2)
+            .unwrap();
         write.cancel();
         let read = queue.read(&buffer).unwrap();
         gate.complete();
         let error = cancelled.wait().unwrap_err();
         assert!(error.is_cancelled(), "{error}");
+        let which = format!("'host task' on '{}'", queue.device().name());
+        assert!(error.to_string().contains(&which), "{error}");
         assert!(write.wait().unwrap_err().is_cancelled());
         assert_eq!(write.phase(), Phase::Failed);
         let error = read.wait().unwrap_err();
@@ -196,6 +201,9 @@ fn cancel_cancels_and_drop_does_not() {
             !error.is_cancelled() && error.first_cause().is_cancelled(),
             "{error}"
         );
+        // It says which command, of which device.
+        let which = format!("'write two' on '{}'", queue.device().name());
+        assert!(error.to_string().contains(&which), "{error}");
         queue.wait().unwrap();
         assert_eq!(ran.load(Ordering::SeqCst), 1);
         // Too late is harmless.

@@ -190,7 +190,8 @@ impl Act {
                         });
                     }
                     if is_refused {
-                        return Err(ErrorKind::Cancelled.into());
+                        let reason = "refused".to_owned();
+                        return Err(ErrorKind::FailedByHost { reason }.into());
                     }
                     Ok(())
                 };
