@@ -187,7 +187,7 @@ impl Event {
 
     /// Asks that the command not be run. If it has not started, it fails with
     /// [`ErrorKind::Cancelled`] once its waits are resolved, and so does what
-    /// depends on it; if it has, nothing happens. Nor does anything to a [`UserEvent`](crate::UserEvent)'s own event, which
+    /// depends on it; if it has, nothing happens. Nor does anything to a [`UserEvent`]'s own event, which
     /// ends as whoever has that says.
     pub fn cancel(&self) {
         self.slot().cancelled.store(true, Ordering::Relaxed);

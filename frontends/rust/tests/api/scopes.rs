@@ -3,6 +3,7 @@
 use super::{context, each_queue, pool};
 use quipu::ErrorKind;
 use quipu::prelude::*;
+use quipu_core::event::refuse_waits;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[test]
@@ -103,6 +104,23 @@ fn a_task_gets_back_what_it_lent_to_what_comes_after_it() {
             let error = queue.read(&buffer).unwrap().wait().unwrap_err();
             assert!(error.first_cause().is_cancelled(), "{driver}: {error}");
         }
+    }
+}
+
+#[test]
+fn what_a_command_has_begun_with_is_given_back_where_waits_are_refused() {
+    let (context, queue) = pool();
+    let queue = context.queue_with(queue.device(), options(true)).unwrap();
+    let buffer = context.buffer(&vec![1u8; 1 << 22]).unwrap();
+    let mut destination = vec![0u8; 1 << 22];
+    for _ in 0..20 {
+        // As in a callback of a driver's. The command may have begun by then, and is too late to be cancelled.
+        let outer = refuse_waits(Some("it is this test that must not wait"));
+        let read = queue.read_slice(&buffer, &mut destination);
+        refuse_waits(outer);
+        destination.fill(7);
+        queue.wait().unwrap();
+        assert!(destination.iter().all(|byte| *byte == 7), "{read:?}");
     }
 }
 
