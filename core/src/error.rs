@@ -58,7 +58,7 @@ pub enum ErrorKind {
     /// The command was cancelled before it started.
     #[error("{what} was cancelled before it started")]
     Cancelled {
-        /// The command: its label or kind, and its device.
+        /// What was not done: of a command its label or kind, and its device.
         what: String,
     },
     /// A user event was dropped without being completed.

@@ -237,7 +237,8 @@ impl Event {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is said.
+    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is said. Of several drivers
+    /// that [run on waiting threads](Driver::runs_on_waiting_threads) one is run: the first event's that has such a one.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could never end, as if there are
@@ -320,18 +321,26 @@ impl Event {
 /// Waits until the first of some events is over, or time is up.
 fn join_first(events: &[&Event], deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
     let mut drivers: SmallVec<[Arc<dyn Driver>; 1]> = SmallVec::new();
+    // Some are the host's to bring about.
+    let mut others = false;
     for event in events {
-        if let Some(queue) = event.queue() {
-            match queue.driver_unless(|| event.is_visible()) {
-                Some(driver) => drivers.push(driver),
-                None => return Ok(()),
-            }
+        let Some(queue) = event.queue() else {
+            others = true;
+            continue;
+        };
+        let Some(driver) = queue.driver_unless(|| event.is_visible()) else {
+            return Ok(());
+        };
+        if !drivers.iter().any(|known| Arc::ptr_eq(known, &driver)) {
+            drivers.push(driver);
         }
     }
-    // One that gets nowhere without threads that wait, for the others do.
-    let mut all = drivers.iter();
-    let driver = all.find(|driver| driver.runs_on_waiting_threads());
+    // One that gets nowhere without threads that wait, for the others do. Of several of these one is waited for alone.
+    let driver = drivers
+        .iter()
+        .find(|driver| driver.runs_on_waiting_threads());
     let driver = driver.or(drivers.first());
+    others |= drivers.len() > 1;
     let_go(deadline.is_some())?;
     let joined = driver
         .map(|driver| &**driver)
@@ -343,6 +352,7 @@ fn join_first(events: &[&Event], deadline: Option<(&dyn Clock, Duration)>) -> Re
         target: Target::Events(events),
         deadline,
         driver: driver.map(|driver| &**driver),
+        others,
     };
     let joined = match driver {
         Some(driver) => waiter.join(&**driver),
@@ -513,8 +523,10 @@ enum Target<'a> {
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<(&'a dyn Clock, Duration)>,
-    /// The driver of what is waited for.
+    /// The driver of what is waited for, or of one of several.
     driver: Option<&'a dyn Driver>,
+    /// True if some of what is waited for is not that driver's to bring about.
+    others: bool,
 }
 
 /// How a thread of a driver waits, for whatever it may be.
@@ -544,11 +556,11 @@ pub fn refuse_waits(why: Option<&'static str>) -> Option<&'static str> {
 
 /// How often a waiter looks before it sleeps: about twenty microseconds. Being
 /// woken costs that much, and costs the waker a third of it.
-const SPINS: u32 = 850;
+const SPINS: usize = 850;
 
-/// Looks for that long; true if it came about.
-fn spin_until(happened: impl Fn() -> bool) -> bool {
-    (0..SPINS).any(|_| {
+/// Looks for that long at so many things; true if it came about.
+fn spin_until(things: usize, happened: impl Fn() -> bool) -> bool {
+    (0..SPINS.div_ceil(things.max(1))).any(|_| {
         let over = happened();
         if !over {
             std::hint::spin_loop();
@@ -563,6 +575,7 @@ impl<'a> Waiter<'a> {
             target: Target::Queue(queue, end),
             deadline: None,
             driver: Some(driver),
+            others: false,
         }
     }
 
@@ -661,15 +674,16 @@ impl<'a> Waiter<'a> {
         // is written by every command: there one waits to be told.
         match &self.target {
             Target::Events(events) => {
-                if !spin_until(|| events.iter().any(|event| event.is_seen_closed()))
-                    && let Some(armed) = self.arm()
+                if !spin_until(events.len(), || {
+                    events.iter().any(|event| event.is_seen_closed())
+                }) && let Some(armed) = self.arm()
                 {
                     self.park_armed(&armed, see_to);
                 }
             }
             Target::Queue(..) => {
                 if let Some(armed) = self.arm()
-                    && !spin_until(|| armed.is_done())
+                    && !spin_until(1, || armed.is_done())
                 {
                     self.park_armed(&armed, see_to);
                 }
@@ -712,10 +726,10 @@ impl<'a> Waiter<'a> {
     }
 
     /// True if no device of the process has anything to do: then only the host
-    /// can bring about what is waited for.
+    /// can bring about what is waited for. False while that includes what the host, or another driver, is to bring about.
     #[must_use]
     pub fn nothing_moves(&self) -> bool {
-        !self.is_done() && crate::context::nothing_moves()
+        !self.others && !self.is_done() && crate::context::nothing_moves()
     }
 
     /// Sleeps for a short while at most, or until this thread is unparked.
@@ -730,6 +744,12 @@ impl<'a> Waiter<'a> {
     #[must_use]
     pub fn has_deadline(&self) -> bool {
         self.deadline.is_some()
+    }
+
+    /// True if it may be done before what its thread could do meanwhile: time may be up, or another of several events over.
+    #[must_use]
+    pub fn is_impatient(&self) -> bool {
+        self.has_deadline() || matches!(self.target, Target::Events([_, _, ..]))
     }
 
     /// Has this thread unparked when it is done; `None` if it is.

@@ -262,7 +262,7 @@ impl Queue {
     /// Copies an n-dimensional region between two memory objects, or within one. The
     /// accesses cover the region from its first to its last byte. They may overlap in
     /// one object where its rows do not: where they are as far apart in the source as
-    /// in the destination.
+    /// in the destination, and each step leads past all of those within it.
     ///
     /// # Errors
     /// If the region does not fit its accesses, or its two sides [share

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn places_in_memory_are_spread() {
         let hash = |number: u64| NumberHash.hash_one(number);
-        let places = (0..4096_u64).map(|number| (1 << 47) + 0x7f00_0000_0000 + 192 * number);
+        let places = (0..4096_u64).map(|number| (1 << 48) + 0x7f00_0000_0000 + 192 * number);
         let hashes: Vec<u64> = places.map(hash).collect();
         let low: HashSet<u64> = hashes.iter().map(|hash| hash % 4096).collect();
         let high: HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();

@@ -23,12 +23,14 @@ cases! {
         futures_wake_once,
         a_dropped_future_lets_go_of_its_waker,
         futures_of_what_is_over_are_ready,
+        who_waits_for_any_waits_for_the_host_too,
         timestamps_are_in_order,
         no_timestamps_unless_asked_for,
         phases;
     Asynchronous:
         a_timeout_leaves_the_command_alone,
         who_waits_for_a_time_takes_up_no_work,
+        who_waits_for_any_takes_up_no_work,
         many_threads_wait_for_one_event;
 }
 
@@ -393,6 +395,65 @@ fn who_waits_for_a_time_takes_up_no_work(fixture: &dyn Fixture) {
         assert!(!caught.is_set(), "its command ran on the waiting thread");
         let error = waited.expect_err("it was held");
         assert!(matches!(error.kind(), ErrorKind::TimedOut), "{error}");
+    }
+}
+
+fn who_waits_for_any_takes_up_no_work(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    let me = std::thread::current().id();
+    for _ in 0..200 {
+        let (release, caught, gate) = (Flag::new(), Flag::new(), UserEvent::new());
+        let (held, inside) = (release.clone(), caught.clone());
+        // So that the next finds nobody awake, perhaps.
+        let driver = stage.devices[0].driver();
+        (0..1000)
+            .take_while(|_| !driver.is_idle())
+            .for_each(|_| std::thread::yield_now());
+        let event = launch(&queue, &[], &[], move |_| {
+            if std::thread::current().id() == me {
+                // Held here, it would never be let go.
+                inside.set();
+            } else {
+                held.wait();
+            }
+            Ok(())
+        });
+        let other = gate.event();
+        complete_later(gate);
+        Event::wait_for_first(&[&event, &other], None).unwrap();
+        let was_caught = caught.is_set();
+        release.set();
+        event.wait().unwrap();
+        assert!(!was_caught, "its command ran on the waiting thread");
+    }
+}
+
+/// On another thread, after some turns.
+fn complete_later(gate: UserEvent) {
+    std::thread::spawn(move || {
+        (0..100).for_each(|_| std::thread::yield_now());
+        gate.complete();
+    });
+}
+
+fn who_waits_for_any_waits_for_the_host_too(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        for first in [true, false] {
+            let (never, gate) = (UserEvent::new(), UserEvent::new());
+            let (held, event) = (nothing(&queue, &[], &[never.event()]), gate.event());
+            complete_later(gate);
+            let events = if first {
+                [&event, &held]
+            } else {
+                [&held, &event]
+            };
+            Event::wait_for_first(&events, None).unwrap();
+            assert!(event.is_complete() && !held.is_complete());
+            never.complete();
+            held.wait().unwrap();
+        }
     }
 }
 

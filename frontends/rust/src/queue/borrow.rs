@@ -248,7 +248,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
         let lender = Lender::of(destination.0.cast());
         let transfer = HostTransfer::leased(lender.lease(), rows, false);
-        let event = self.enqueue(transfer, buffer, true)?;
+        let event = match self.enqueue(transfer, buffer, true) {
+            Ok(event) => event,
+            Err(error) => {
+                // It may have been run all the same: a blocking queue cannot wait for it.
+                drop(lender);
+                // SAFETY: the lease has ended.
+                let _ = unsafe { destination.check() };
+                return Err(error);
+            }
+        };
         // SAFETY: called as the scope ends, when the lease has.
         let settle = move |_| unsafe { destination.check() };
         Ok(self.keep(event, Some(lender), Some(Box::new(settle))))

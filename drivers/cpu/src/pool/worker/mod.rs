@@ -239,7 +239,7 @@ impl Worker {
             let Some(task) = self.take().or_else(|| self.search()) else {
                 break;
             };
-            if task.may_wait() || waiter.has_deadline() && !task.is_brief() {
+            if task.may_wait() || waiter.is_impatient() && !task.is_brief() {
                 // For what this thread does after its own wait, perhaps.
                 let device = task.device();
                 self.pool.inject(task, device, Priority::Normal);
