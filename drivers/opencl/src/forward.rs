@@ -18,7 +18,7 @@ use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
 use quipu_core::{Command, Error, NativeEnqueue, SpaceId, clock};
 use quipu_driver_vendor::clock::difference;
 use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::region::{Part, Shape};
+use quipu_driver_vendor::region::{self, Part, Shape};
 use quipu_driver_vendor::{Doer, Flight, Obstacle};
 use smallvec::SmallVec;
 
@@ -128,20 +128,20 @@ pub(crate) fn lands(device: &Device, transfer: &Transfer) -> bool {
         && Shape::of(transfer).row_alone().is_some()
 }
 
-/// True if a transfer takes few calls, and OpenCL has them: within one memory object it copies rectangles only between
-/// places where rows are as far apart.
+/// True if a transfer takes few calls, and OpenCL has them.
 fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
     let shape = Shape::of(transfer);
-    let memory = |endpoint: &Endpoint| match endpoint {
-        Endpoint::Argument(index) => {
-            let memory = command.arguments()[*index].memory();
-            Some(std::ptr::from_ref(memory))
-        }
+    let argument = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Argument(index) => Some(&command.arguments()[*index]),
         Endpoint::Host(_) => None,
     };
-    let source = memory(&transfer.source);
-    let within_one = source.is_some() && source == memory(&transfer.destination);
-    shape.is_for_a_device(u64::MAX) && (!within_one || shape.has_equal_pitches())
+    let is_within_one = || match (argument(&transfer.source), argument(&transfer.destination)) {
+        (Some(from), Some(to)) if std::ptr::eq(from.memory(), to.memory()) => {
+            shape.is_within_one(from.offset(), to.offset())
+        }
+        _ => true,
+    };
+    shape.is_for_a_device(u64::MAX) && is_within_one()
 }
 
 /// What is put into one of a device's queues: calls, one after the other.
@@ -673,7 +673,13 @@ fn put_part(
             })
         }
         (Side::Device(from), Side::Device(to)) => {
-            let (source, destination) = (origin(from, from_at), origin(to, to_at));
+            let is_one = from.allocation.memory.raw() == to.allocation.memory.raw();
+            // Within one object they are compared by their places in it.
+            let place = |bytes: &Bytes<'_>, at: u64| match is_one {
+                true => region::origin(bytes.offset + at, from_pitch),
+                false => origin(bytes, at),
+            };
+            let (source, destination) = (place(from, from_at), place(to, to_at));
             chain.call("clEnqueueCopyBufferRect", |queue, count, waits| {
                 // SAFETY: as above.
                 unsafe {

@@ -50,6 +50,23 @@ impl Part {
         ]
     }
 
+    /// True if both sides are boxes that touch each other nowhere, of the layers and rows that a memory object is taken for
+    /// of which they are parts: each within a row, and within a layer, and beyond the other's end along a dimension. So
+    /// they are told to be apart by whoever compares them as boxes, and not byte by byte. They begin at these
+    /// [origins](origin), and are equally far apart.
+    #[must_use]
+    pub fn is_apart(&self, source: [usize; 3], destination: [usize; 3]) -> bool {
+        let region = self.region();
+        let [row, layer] = self.source_pitch;
+        let is_within = |origin: [usize; 3]| {
+            origin[0] + region[0] <= row && (layer == 0 || (origin[1] + region[1]) * row <= layer)
+        };
+        let is_beyond = |dimension: usize| {
+            source[dimension].abs_diff(destination[dimension]) >= region[dimension]
+        };
+        is_within(source) && is_within(destination) && (0..3).any(is_beyond)
+    }
+
     /// Bytes from the first of a side to where a row, or layer, after the last would begin.
     #[must_use]
     pub fn whole_rows(&self, pitch: [usize; 2]) -> u64 {
@@ -134,11 +151,18 @@ impl Shape {
         parts.is_some_and(|parts| parts <= MOST_PARTS)
     }
 
-    /// True if the rows, and layers, of its rectangles are as far apart in the source as in the destination.
+    /// True if OpenCL, and whoever takes rectangles as it does, copies it within one memory object, where the sides begin at
+    /// these bytes: in rectangles whose rows, and layers, are as far apart in the source as in the destination, and which
+    /// are seen to be [apart](Part::is_apart).
     #[must_use]
-    pub fn has_equal_pitches(&self) -> bool {
+    pub fn is_within_one(&self, source: u64, destination: u64) -> bool {
         let mut steps = self.inner.iter();
         steps.all(|step| step.source_stride == step.destination_stride)
+            && self.parts().iter().all(|part| {
+                let source = origin(source + part.source, part.source_pitch);
+                let destination = origin(destination + part.destination, part.source_pitch);
+                part.is_linear() || part.is_apart(source, destination)
+            })
     }
 
     /// What each call moves, in order.
@@ -176,6 +200,17 @@ impl Shape {
         }
         parts
     }
+}
+
+/// Where a byte of a memory object is, which is taken for rows and layers so far apart: bytes, rows, layers. Without a
+/// distance of layers it is one layer.
+#[must_use]
+pub fn origin(at: u64, [row, layer]: [usize; 2]) -> [usize; 3] {
+    let at = at as usize;
+    let layers = at.checked_div(layer).unwrap_or(0);
+    let within = at - layers * layer;
+    let rows = within.checked_div(row).unwrap_or(0);
+    [within - rows * row, rows, layers]
 }
 
 /// Whether a call takes layers so many bytes apart, of rows so many bytes apart.
@@ -284,6 +319,61 @@ mod tests {
             assert_eq!(moved_by_parts(rows), moved(&transfer), "{steps:?}");
             assert_eq!(shape.parts().len(), parts, "{steps:?}");
             assert!(shape.is_for_a_device(u64::MAX));
+        }
+    }
+
+    #[test]
+    fn parts_are_apart_where_boxes_are() {
+        let is_apart = |row: u64, steps: &[(u64, u64, u64)], source: u64, destination: u64| {
+            let transfer = transfer(row, steps);
+            let parts = Shape::of(&transfer).parts();
+            let [part] = &parts[..] else {
+                panic!("{parts:?}")
+            };
+            let [from, to] = [source, destination].map(|at| origin(at, part.source_pitch));
+            let is_apart = part.is_apart(from, to);
+            let bytes = moved(&transfer);
+            let shares = bytes.iter().any(|(from, _)| {
+                bytes
+                    .iter()
+                    .any(|(_, to)| source + from == destination + to)
+            });
+            assert!(
+                !is_apart || !shares,
+                "{steps:?} from {source} to {destination}"
+            );
+            is_apart
+        };
+        let image = [(5, 40, 40)];
+        assert_eq!(origin(95, [40, 0]), [15, 2, 0]);
+        assert_eq!(origin(495, [40, 200]), [15, 2, 2]);
+        for (source, destination, expected) in [
+            (0, 20, true),
+            (20, 0, true),
+            (3, 60, false),
+            (0, 200, true),
+            (15, 35, false),
+            (0, 19, false),
+            (0, 160, false),
+        ] {
+            assert_eq!(is_apart(20, &image, source, destination), expected);
+        }
+        let planes = [(2, 120, 120), (3, 20, 20)];
+        for (source, destination, expected) in [
+            (0, 10, true),
+            (0, 60, true),
+            (0, 240, true),
+            (10, 120, true),
+            (0, 120, false),
+            // Rows beside each other, of which some lead from one layer to the next.
+            (80, 90, false),
+        ] {
+            assert_eq!(is_apart(9, &planes, source, destination), expected);
+        }
+        // Whatever it says, no byte is shared where it says so.
+        for at in 0..300 {
+            is_apart(20, &image, 37, at);
+            is_apart(9, &planes, 37, at);
         }
     }
 
