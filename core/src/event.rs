@@ -341,7 +341,7 @@ fn join_first(events: &[&Event], deadline: Option<(&dyn Clock, Duration)>) -> Re
         .find(|driver| driver.runs_on_waiting_threads());
     let driver = driver.or(drivers.first());
     others |= drivers.len() > 1;
-    let_go(deadline.is_some())?;
+    let let_go = let_go(deadline.is_some())?;
     let joined = driver
         .map(|driver| &**driver)
         .filter(|_| deadline.is_none());
@@ -365,6 +365,7 @@ fn join_first(events: &[&Event], deadline: Option<(&dyn Clock, Duration)>) -> Re
         }),
     };
     drop(seen_to);
+    drop(let_go);
     joined
 }
 

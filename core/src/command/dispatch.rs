@@ -14,8 +14,9 @@
 //!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They are called one after the other: what one brings about is
-//!    called when it has returned, unless it waits, and not for a limited time alone
-//!    ([`let_go`]).
+//!    called when it has returned, or while it waits, unless that is for a limited
+//!    time alone ([`let_go`]): what it waits for may be brought about by another that
+//!    this thread is to call, also for what ends on it only then.
 
 use super::observers::Observer;
 use super::{Command, Kind, ReadySink};
@@ -271,34 +272,53 @@ impl Drop for KeptCallbacks {
     }
 }
 
-/// Before this thread waits: what it has in hand goes on, for it may be waited for. If it waits for a limited time alone,
-/// nobody is called back: a callback takes as long as it likes, and may wait for what its thread does when time is up.
+/// While it lives, this thread waits: what ends on it meanwhile is called back, too.
+#[must_use]
+pub(crate) struct LetGo {
+    calling: bool,
+    kept: u32,
+    waits: u32,
+}
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        CALLING.set(self.calling);
+        KEPT.set(self.kept);
+        WAITS.set(self.waits);
+    }
+}
+
+/// Before this thread waits: what it has in hand goes on, for it may be waited for, and so does what it ends while the result
+/// lives. If it waits for a limited time alone, nobody is called back: a callback takes as long as it likes, and may wait for
+/// what its thread does when time is up.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
-pub(crate) fn let_go(is_limited: bool) -> Result<()> {
-    let has_calls = !is_limited && !edit(&CALLS, |calls| calls.is_empty());
-    if !has_calls && edit(&READY, |ready| ready.is_empty()) {
-        return Ok(());
-    }
-    if WAITS.get() == MOST_WAITS {
-        return Err(ErrorKind::WouldDeadlock {
-            why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
-                  comes after instead, or wait on another thread",
+pub(crate) fn let_go(is_limited: bool) -> Result<LetGo> {
+    let outer = LetGo {
+        calling: CALLING.get(),
+        kept: KEPT.get(),
+        waits: WAITS.get(),
+    };
+    let draining = DRAINING.get();
+    if outer.calling || outer.kept > 0 || draining > 0 {
+        if outer.waits == MOST_WAITS {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
+                      comes after instead, or wait on another thread",
+            }
+            .into());
         }
-        .into());
+        WAITS.set(outer.waits + 1);
+        DRAINING.set(0);
+        hand_over_ready();
+        DRAINING.set(draining);
     }
-    WAITS.set(WAITS.get() + 1);
     // In the middle of an end, only that can go on.
-    let draining = DRAINING.replace(0);
-    hand_over_ready();
     if draining == 0 && !is_limited {
-        let (calling, kept) = (CALLING.replace(false), KEPT.replace(0));
+        CALLING.set(false);
+        KEPT.set(0);
         call_back();
-        CALLING.set(calling);
-        KEPT.set(kept);
     }
-    DRAINING.set(draining);
-    WAITS.set(WAITS.get() - 1);
-    Ok(())
+    Ok(outer)
 }

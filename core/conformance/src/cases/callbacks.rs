@@ -19,6 +19,7 @@ cases! {
         callbacks_wait_for_each_others_events,
         a_callback_waits_for_what_another_brings_about,
         a_callback_waits_for_who_hears_after_it,
+        a_callback_waits_for_what_is_called_back_meanwhile,
         who_waits_with_a_limit_hands_over_what_is_ready,
         a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
@@ -224,6 +225,34 @@ fn a_callback_waits_for_who_hears_after_it(fixture: &dyn Fixture) {
         let waker = Waker::from(Arc::new(Completing(Mutex::new(Some(late)))));
         let polled = Pin::new(&mut event).poll(&mut Context::from_waker(&waker));
         assert!(matches!(polled, Poll::Pending));
+        gate.complete();
+        behind.wait().unwrap();
+        waits.expect(1);
+    }
+}
+
+fn a_callback_waits_for_what_is_called_back_meanwhile(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    let others = stage.out_of_order();
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        let [gate, go, late] = [(); 3].map(|()| UserEvent::new());
+        let behind = nothing(&others, &[], &[late.event()]);
+        // Begins in the callback, and may end on its thread, while that waits.
+        let meanwhile = nothing(&others, &[], &[go.event()]);
+        let late = Mutex::new(Some(late));
+        meanwhile.on_complete(move |_| {
+            let late = late.lock().expect("not poisoned").take();
+            late.into_iter().for_each(UserEvent::complete);
+        });
+        let first = queue.marker(&[gate.event()]).unwrap();
+        let (go, inside, event) = (Mutex::new(Some(go)), waits.clone(), behind.clone());
+        first.on_complete(move |_| {
+            let go = go.lock().expect("not poisoned").take();
+            go.into_iter().for_each(UserEvent::complete);
+            inside.heard(event.wait());
+        });
+        queue.flush();
         gate.complete();
         behind.wait().unwrap();
         waits.expect(1);
