@@ -7,7 +7,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`command`] | commands and events: slots, state, notify lists |
-//! | [`event`] | events as users hold them: futures, callbacks, user events |
+//! | [`event`] | events as users hold them: futures, callbacks, user events; threads that wait for them |
 //! | [`queue`] | queues: order, barriers, progress, the enqueue |
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |

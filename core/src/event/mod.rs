@@ -1,0 +1,407 @@
+//! Events as users hold them: futures of commands.
+
+mod user;
+mod waiting;
+
+pub use user::UserEvent;
+pub(crate) use waiting::SeesTo;
+pub use waiting::{
+    Armed, Clock, Joiner, SystemClock, Waiter, refuse_waits, replace_joiner, sees_to,
+};
+
+use crate::command::notify::Closed;
+use crate::command::observers::{Action, Observer};
+use crate::command::slot::{Slot, Times};
+use crate::command::{EventId, Phase, observe, release, retain, unobserve};
+use crate::error::{Error, ErrorKind, Result};
+use crate::queue::{QueueShared, flush_all};
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use waiting::join_first;
+
+/// The event of a command: a future of its end, which can also be waited for,
+/// polled, given a callback, and cancelled while it does not run.
+///
+/// Dropping an event does nothing to its command. Events of an in-order queue
+/// are seen complete in program order.
+pub struct Event {
+    /// The slot, marked with [`ORDER_ALONE`].
+    marked: NonNull<Slot>,
+    /// This future's place among the event's observers.
+    registration: Option<Box<Registration>>,
+}
+
+/// Set in the address of the slot: in a list of waits, the event's failure is not that of what waits. No field of its
+/// own, for every enqueue gives an event: a byte beside two words is moved in pieces, and what reads them back together
+/// has to wait until all that was stored before has reached the cache.
+const ORDER_ALONE: usize = 1;
+
+const _: () = assert!(
+    align_of::<Slot>() > ORDER_ALONE && size_of::<Result<Event>>() == 2 * size_of::<usize>()
+);
+
+enum Registration {
+    Slot(Arc<Observer>),
+    Queue(Arc<Observer>, (u64, u64)),
+}
+
+// SAFETY: an event is a counted reference to a slot whose shared parts are
+// atomic or locked.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// Takes over a reference to a slot in use.
+    #[inline]
+    pub(crate) fn from_slot(slot: NonNull<Slot>) -> Self {
+        Self {
+            marked: slot,
+            registration: None,
+        }
+    }
+
+    /// The same event for a list of waits in which it is an order alone: what waits for it is run after it however it
+    /// ends, where another's failure would be its own.
+    #[must_use]
+    pub fn as_order(&self) -> Self {
+        let mut event = self.clone();
+        event.marked = event.marked.map_addr(|address| address | ORDER_ALONE);
+        event
+    }
+
+    #[inline]
+    pub(crate) fn is_order_alone(&self) -> bool {
+        self.marked.addr().get() & ORDER_ALONE != 0
+    }
+
+    #[inline]
+    fn slot_pointer(&self) -> NonNull<Slot> {
+        let slot = self
+            .marked
+            .as_ptr()
+            .map_addr(|address| address & !ORDER_ALONE);
+        // SAFETY: a slot's address, which is not null.
+        unsafe { NonNull::new_unchecked(slot) }
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: the event holds a reference.
+        unsafe { self.slot_pointer().as_ref() }
+    }
+
+    /// Which command it is.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> EventId {
+        EventId::new(self.slot_pointer(), self.slot().notify.generation())
+    }
+
+    fn queue(&self) -> Option<&'static QueueShared> {
+        // SAFETY: queues are never freed.
+        unsafe { self.slot().queue.get().as_ref() }
+    }
+
+    /// How the command ended, or `None` if it has not: as its list says, and as
+    /// its queue does.
+    fn closed(&self) -> Option<Closed> {
+        self.closed_list().or_else(|| self.about_to_close())
+    }
+
+    /// How the command ended, as far as its list says.
+    fn closed_list(&self) -> Option<Closed> {
+        let notify = &self.slot().notify;
+        notify.closed(notify.generation())
+    }
+
+    /// How the command ended, if its queue knows already that it has. Its byte
+    /// there is set first, its list closed then: who has learnt of the byte, from
+    /// a marker, the queue, or a later command, must not hear from the event that
+    /// the command goes on, or that it ended well before it is said how.
+    fn about_to_close(&self) -> Option<Closed> {
+        self.id().settle();
+        self.closed_list()
+    }
+
+    /// The number after this command's, if its queue shows events in order.
+    fn visible_at(&self) -> Option<(&'static QueueShared, u64)> {
+        let queue = self.queue()?;
+        let sequence = self.slot().sequence.get();
+        (self.slot().in_order.get()).then_some((queue, sequence + 1))
+    }
+
+    /// True if the command is over, successfully or not, and for an in-order
+    /// queue all before it are. While it is not, this flushes what it may wait
+    /// for, so a loop that asks again and again ends.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        if self.is_visible() {
+            return true;
+        }
+        flush_all();
+        self.is_visible()
+    }
+
+    /// As [`Event::is_complete`], a mere look.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.closed().is_some() && self.is_in_turn()
+    }
+
+    /// As [`Event::is_visible`], for who looks again and again until it is so:
+    /// only at the line that the end writes. May say so a little later.
+    fn is_seen_closed(&self) -> bool {
+        self.closed_list().is_some() && self.is_in_turn()
+    }
+
+    /// True if all before it are over, where that matters.
+    fn is_in_turn(&self) -> bool {
+        self.visible_at()
+            .is_none_or(|(queue, end)| queue.progress.reached(end))
+    }
+
+    /// The error, if the command failed; does not look at the queue's order.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        // SAFETY: closed as failed, and a reference is held.
+        (self.closed() == Some(Closed::Failed)).then(|| unsafe { self.slot().error() })
+    }
+
+    /// How it ended, or `None` while it has not.
+    #[must_use]
+    pub fn result(&self) -> Option<Result<()>> {
+        self.is_complete()
+            .then(|| self.failure().map_or(Ok(()), Err))
+    }
+
+    /// Where the command stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        match self.closed() {
+            Some(_) if !self.is_visible() => Phase::Running,
+            Some(Closed::Failed) => Phase::Failed,
+            Some(_) => Phase::Complete,
+            None => Phase::from_byte(self.slot().phase.load(Ordering::Relaxed)).min(Phase::Running),
+        }
+    }
+
+    /// Asks that the command not be run. If it has not started, it fails with
+    /// [`ErrorKind::Cancelled`] once its waits are resolved, and so does what
+    /// depends on it; if it has, nothing happens. Nor does anything to a [`UserEvent`]'s own event, which
+    /// ends as whoever has that says.
+    pub fn cancel(&self) {
+        self.slot().cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until the command is over.
+    ///
+    /// # Errors
+    /// The command's error, or that waiting here could never end.
+    pub fn wait(&self) -> Result<()> {
+        self.wait_over()?;
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the command is over, however it ends.
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub fn wait_over(&self) -> Result<()> {
+        if self.is_visible() {
+            return Ok(());
+        }
+        self.join(None)
+    }
+
+    /// Waits until the command is over, for so long at most. In a callback, others that this thread
+    /// is to call are not called meanwhile: they may take longer, or wait for what comes after this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
+    /// [`Event::wait`].
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.wait_with_clock(timeout, &SystemClock)
+    }
+
+    /// As [`Event::wait_timeout`], with a clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`Event::wait_timeout`].
+    pub fn wait_with_clock(&self, timeout: Duration, clock: &dyn Clock) -> Result<()> {
+        if !self.is_visible() {
+            self.join(Some((clock, clock.now().saturating_add(timeout))))?;
+            if !self.is_visible() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+        }
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Waits until the first of `events` is over, however it ends; for so long at most, if it is said. Of several drivers
+    /// that [run on waiting threads](crate::Driver::runs_on_waiting_threads) one is run: the first event's that has such a one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TimedOut`] if none is over by then; that waiting here for any of them could never end, as if there are
+    /// none.
+    pub fn wait_for_first(events: &[&Event], timeout: Option<Duration>) -> Result<()> {
+        if events.is_empty() {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "of no events none is ever over first; pass at least one",
+            }
+            .into());
+        }
+        let is_any_visible = || events.iter().any(|event| event.is_visible());
+        if is_any_visible() {
+            return Ok(());
+        }
+        let clock = SystemClock;
+        let deadline = timeout.map(|timeout| clock.now().saturating_add(timeout));
+        join_first(events, deadline.map(|deadline| (&clock as _, deadline)))?;
+        if timeout.is_some() && !is_any_visible() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+        join_first(&[self], deadline)
+    }
+
+    /// Calls `callback` with the result when the command is over, or now if it
+    /// is. It runs on whichever thread ends the command, with no lock held;
+    /// keep it short. Callbacks of one thread are called one after the other.
+    ///
+    /// It may wait. On a thread without which what it waits for might never come,
+    /// as that of a device's driver, a wait is refused
+    /// ([`ErrorKind::WouldDeadlock`]).
+    pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        let event = self.clone();
+        let observer = Observer::new(Action::Call(Box::new(move || {
+            callback(event.failure().map_or(Ok(()), Err));
+        })));
+        // Flushed once it is registered: else what ends meanwhile would have it
+        // called here, by a thread that may hold what it waits for.
+        match self.register(&observer) {
+            Some(_) => flush_all(),
+            None => observer.fire(),
+        }
+    }
+
+    /// Adds an observer; `None` if the event is over.
+    fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
+        // Where all before it are over, there is only its own end to wait for: that costs less to be told of.
+        let all_before_are_over =
+            |(queue, end): &(&QueueShared, u64)| queue.progress.reached(end - 1);
+        if let Some((queue, end)) = self.visible_at().filter(|at| !all_before_are_over(at)) {
+            return queue
+                .observe(end, observer)
+                .map(|key| Registration::Queue(observer.clone(), key));
+        }
+        observe(self.slot_pointer(), observer).then(|| Registration::Slot(observer.clone()))
+    }
+
+    fn unregister(&self, registration: &Registration) {
+        match registration {
+            Registration::Slot(observer) => unobserve(self.slot_pointer(), observer),
+            Registration::Queue(_, key) => {
+                if let Some(queue) = self.queue() {
+                    queue.unwatch(*key);
+                }
+            }
+        }
+    }
+
+    /// The command's timestamps, if its queue keeps them.
+    #[must_use]
+    pub fn profile(&self) -> Option<Profile> {
+        self.slot().times().map(Profile::of)
+    }
+}
+
+/// When a command passed its four states, in nanoseconds on the process's
+/// clock; zero for what has not happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Enqueued.
+    pub queued_ns: u64,
+    /// Handed to its device.
+    pub submitted_ns: u64,
+    /// Started.
+    pub started_ns: u64,
+    /// Over.
+    pub ended_ns: u64,
+    /// The lane of its device that ran it: a worker, an engine.
+    pub lane: u32,
+}
+
+impl Profile {
+    pub(crate) fn of(times: &Times) -> Self {
+        Self {
+            queued_ns: times.queued.load(Ordering::Relaxed),
+            submitted_ns: times.submitted.load(Ordering::Relaxed),
+            started_ns: times.started.load(Ordering::Relaxed),
+            ended_ns: times.ended.load(Ordering::Relaxed),
+            lane: times.lane.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Clone for Event {
+    fn clone(&self) -> Self {
+        retain(self.slot_pointer());
+        Self {
+            marked: self.marked,
+            registration: None,
+        }
+    }
+}
+
+impl Drop for Event {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(registration) = self.registration.take() {
+            self.unregister(&registration);
+        }
+        // SAFETY: the event's own reference, given up once.
+        unsafe { release(self.slot_pointer()) };
+    }
+}
+
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} ({:?})", self.id(), self.phase())
+    }
+}
+
+impl Future for Event {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(registration) = &self.registration {
+            let (Registration::Slot(observer) | Registration::Queue(observer, _)) = &**registration;
+            if !observer.fired() {
+                observer.replace_waker(context.waker());
+                // It may have fired with the old waker meanwhile. And a command
+                // is over some time before its observers are told: who has
+                // waited for it is not to hear that it is not. The new waker is
+                // there already, so no end is missed.
+                if !observer.fired() && !self.is_complete() {
+                    return Poll::Pending;
+                }
+            }
+            self.registration = None;
+        }
+        if !self.is_visible() {
+            flush_all();
+            let observer = Observer::new(Action::Wake(context.waker().clone()));
+            if let Some(registration) = self.register(&observer) {
+                self.registration = Some(Box::new(registration));
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.failure().map_or(Ok(()), Err))
+    }
+}
