@@ -274,9 +274,9 @@ impl Event {
     /// is. It runs on whichever thread ends the command, with no lock held;
     /// keep it short. Callbacks of one thread are called one after the other.
     ///
-    /// It may wait. On a thread without which what it waits for might never come,
-    /// as that of a device's driver, a wait is refused
-    /// ([`ErrorKind::WouldDeadlock`]).
+    /// It may wait, as this crate waits: others that this thread is to call are called meanwhile. (Who blocks by other
+    /// means, as an executor's `block_on`, may wait for one of them in vain.) On a thread without which what it waits for
+    /// might never come, as that of a device's driver, a wait is refused ([`ErrorKind::WouldDeadlock`]).
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         let event = self.clone();
         let observer = Observer::new(Action::Call(Box::new(move || {

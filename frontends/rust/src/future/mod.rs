@@ -111,7 +111,8 @@ impl<V> Pending<V> {
     }
 
     /// Calls `callback` with the value when the command is over, or now if it
-    /// is; on whichever thread ends the command, with no lock held.
+    /// is; on whichever thread ends the command, with no lock held. It may wait, as
+    /// [`Event::on_complete`] says.
     pub fn on_complete(mut self, callback: impl FnOnce(Result<V>) + Send + 'static)
     where
         V: 'static,
