@@ -37,7 +37,10 @@
 //! | [`record`] | graphs that are recorded once and launched many times |
 //! | [`kernel`] | kernels and their arguments |
 //! | [`Event`], [`Pending`], [`when_all`], [`when_any`] | futures |
-//! | [`serve`] | programs whose kernels others launch over the network |
+#![cfg_attr(
+    feature = "serve",
+    doc = "| [`serve`] | programs whose kernels others launch over the network |"
+)]
 //! | [`driver`] | what a driver from elsewhere is made with |
 //! | [`drivers`], [`simulation`] | the drivers of this project, and the simulated machine |
 //!
