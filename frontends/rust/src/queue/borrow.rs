@@ -7,7 +7,7 @@
 //! back before it returns: a command that comes too late finds nothing, and
 //! fails; one that is just copying is waited for. That holds for a command that
 //! the scope never heard of, too, as a blocking queue has those that it cannot
-//! wait for: a lease ends with its [`Lender`]. Devices with memory of their own copy to and from memory that their commands own instead, and the scope
+//! wait for: a lease ends with its [`Lessor`]. Devices with memory of their own copy to and from memory that their commands own instead, and the scope
 //! copies between that and what is borrowed.
 
 use super::Queue;
@@ -51,9 +51,9 @@ impl Lease {
 }
 
 /// The scope's side of a lease. Dropping it takes the memory back.
-struct Lender(Arc<Lease>);
+struct Lessor(Arc<Lease>);
 
-impl Lender {
+impl Lessor {
     fn of(pointer: *mut u8) -> Self {
         Self(Arc::new(Lease(Mutex::new(Some(Pointer(pointer))))))
     }
@@ -64,7 +64,7 @@ impl Lender {
     }
 }
 
-impl Drop for Lender {
+impl Drop for Lessor {
     fn drop(&mut self) {
         *lock(&self.0.0) = None;
     }
@@ -113,7 +113,7 @@ type Settle = Box<dyn FnOnce(bool) -> Result<()> + Send>;
 /// A command of a scope.
 struct Borrowed {
     event: Event,
-    lender: Option<Lender>,
+    lessor: Option<Lessor>,
     /// What is left to do when the memory is the scope's again; is told whether
     /// the command has succeeded.
     settle: Option<Settle>,
@@ -122,7 +122,7 @@ struct Borrowed {
 impl Borrowed {
     fn end(mut self) -> Result<()> {
         let result = self.event.wait();
-        drop(self.lender.take());
+        drop(self.lessor.take());
         let settled = self.settle.take().map(|settle| settle(result.is_ok()));
         result.and(settled.unwrap_or(Ok(())))
     }
@@ -182,10 +182,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 .write_layout(buffer, to, source.to_vec(), &from)?;
             return Ok(self.keep(pending.event().clone(), None, None));
         }
-        let lender = Lender::of(source.as_ptr().cast_mut().cast());
-        let transfer = HostTransfer::leased(lender.lease(), rows, true);
+        let lessor = Lessor::of(source.as_ptr().cast_mut().cast());
+        let transfer = HostTransfer::leased(lessor.lease(), rows, true);
         let event = self.enqueue(transfer, buffer, to.is_dense())?;
-        Ok(self.keep(event, Some(lender), None))
+        Ok(self.keep(event, Some(lessor), None))
     }
 
     /// Reads a buffer to a slice of the same length. The slice is borrowed until
@@ -246,13 +246,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             };
             return Ok(self.keep(event, None, Some(Box::new(settle))));
         }
-        let lender = Lender::of(destination.0.cast());
-        let transfer = HostTransfer::leased(lender.lease(), rows, false);
+        let lessor = Lessor::of(destination.0.cast());
+        let transfer = HostTransfer::leased(lessor.lease(), rows, false);
         let event = match self.enqueue(transfer, buffer, true) {
             Ok(event) => event,
             Err(error) => {
                 // It may have been run all the same: a blocking queue cannot wait for it.
-                drop(lender);
+                drop(lessor);
                 // SAFETY: the lease has ended.
                 let _ = unsafe { destination.check() };
                 return Err(error);
@@ -260,7 +260,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         };
         // SAFETY: called as the scope ends, when the lease has.
         let settle = move |_| unsafe { destination.check() };
-        Ok(self.keep(event, Some(lender), Some(Box::new(settle))))
+        Ok(self.keep(event, Some(lessor), Some(Box::new(settle))))
     }
 
     fn is_on_host(&self) -> bool {
@@ -278,10 +278,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         transfer.enqueue(self.queue, &content, access, dense)
     }
 
-    fn keep(&self, event: Event, lender: Option<Lender>, settle: Option<Settle>) -> Event {
+    fn keep(&self, event: Event, lessor: Option<Lessor>, settle: Option<Settle>) -> Event {
         lock(&self.borrowed).push(Borrowed {
             event: event.clone(),
-            lender,
+            lessor,
             settle,
         });
         event
