@@ -111,6 +111,8 @@ thread_local! {
     static CALLING: Cell<bool> = const { Cell::new(false) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
+    /// Whether what the innermost of them waits for has happened. Null outside of them, and where nobody calls back later.
+    static HAPPENED: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
 }
 
 /// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
@@ -235,7 +237,10 @@ pub(crate) fn call_back() {
     if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
         return;
     }
-    while let Some(observer) = edit(&CALLS, VecDeque::pop_front) {
+    // Once what this thread waits for has happened, those that are left may wait for what it does then.
+    while !HAPPENED.get().is_some_and(|happened| happened())
+        && let Some(observer) = edit(&CALLS, VecDeque::pop_front)
+    {
         observer.fire();
     }
     CALLING.set(false);
@@ -274,14 +279,17 @@ impl Drop for KeptCallbacks {
 
 /// While it lives, this thread waits: what ends on it meanwhile is called back, too.
 #[must_use]
-pub(crate) struct LetGo {
+pub(crate) struct LetGo<'a> {
     calling: bool,
     kept: u32,
     waits: u32,
+    outer: Option<&'static dyn Fn() -> bool>,
+    happened: PhantomData<&'a dyn Fn() -> bool>,
 }
 
-impl Drop for LetGo {
+impl Drop for LetGo<'_> {
     fn drop(&mut self) {
+        HAPPENED.set(self.outer);
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
@@ -290,18 +298,25 @@ impl Drop for LetGo {
 
 /// Before this thread waits: what it has in hand goes on, for it may be waited for, and so does what it ends while the result
 /// lives. If it waits for a limited time alone, nobody is called back: a callback takes as long as it likes, and may wait for
-/// what its thread does when time is up.
+/// what its thread does when time is up. For the same reason nobody is any more once what is waited for has `happened`,
+/// unless there is nobody to do that later.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
-pub(crate) fn let_go(is_limited: bool) -> Result<LetGo> {
+pub(crate) fn let_go<'a>(
+    is_limited: bool,
+    happened: &'a (dyn Fn() -> bool + 'a),
+) -> Result<LetGo<'a>> {
     let outer = LetGo {
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
+        outer: HAPPENED.get(),
+        happened: PhantomData,
     };
     let draining = DRAINING.get();
-    if outer.calling || outer.kept > 0 || draining > 0 {
+    let is_inside = outer.calling || outer.kept > 0 || draining > 0;
+    if is_inside {
         if outer.waits == MOST_WAITS {
             return Err(ErrorKind::WouldDeadlock {
                 why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
@@ -316,6 +331,13 @@ pub(crate) fn let_go(is_limited: bool) -> Result<LetGo> {
     }
     // In the middle of an end, only that can go on.
     if draining == 0 && !is_limited {
+        // SAFETY: taken back by the result, which does not outlive it: nobody here forgets that.
+        let happened = unsafe {
+            std::mem::transmute::<&'a (dyn Fn() -> bool + 'a), &'static (dyn Fn() -> bool + 'static)>(
+                happened,
+            )
+        };
+        HAPPENED.set(is_inside.then_some(happened));
         CALLING.set(false);
         KEPT.set(0);
         call_back();

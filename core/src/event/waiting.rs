@@ -60,7 +60,8 @@ pub(super) fn join_first(
         .find(|driver| driver.runs_on_waiting_threads());
     let driver = driver.or(drivers.first());
     others |= drivers.len() > 1;
-    let let_go = let_go(deadline.is_some())?;
+    let happened = || events.iter().any(|event| event.is_visible());
+    let let_go = let_go(deadline.is_some(), &happened)?;
     let joined = driver
         .map(|driver| &**driver)
         .filter(|_| deadline.is_none());

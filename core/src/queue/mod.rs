@@ -614,7 +614,8 @@ impl Queue {
     /// If waiting here could never end.
     pub fn wait(&self) -> Result<()> {
         let end = self.shared.progress.end();
-        let _let_go = let_go(false)?;
+        let happened = || self.shared.progress.reached(end);
+        let _let_go = let_go(false, &happened)?;
         let _seen_to = SeesTo::join(Some(&**self.shared.driver()));
         flush_all();
         let _resumed = polling::while_waiting();

@@ -20,6 +20,7 @@ cases! {
         a_callback_waits_for_what_another_brings_about,
         a_callback_waits_for_who_hears_after_it,
         a_callback_waits_for_what_is_called_back_meanwhile,
+        a_callback_waits_for_what_is_done_after_another_wait,
         who_waits_with_a_limit_hands_over_what_is_ready,
         a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
@@ -447,5 +448,31 @@ fn a_task_waits_for_what_its_thread_has_yet_to_run(fixture: &dyn Fixture) {
             first.wait().unwrap();
             last.wait().unwrap();
         }
+    }
+}
+
+fn a_callback_waits_for_what_is_done_after_another_wait(fixture: &dyn Fixture) {
+    const ROUNDS: u32 = 300;
+    let stage = Stage::new(fixture);
+    let waits = Waits::new(&stage);
+    let others = stage.out_of_order();
+    for _ in 0..ROUNDS {
+        let [gate, go, late] = [(); 3].map(|()| UserEvent::new());
+        // May end on the thread of the callback that waits for it, and is over then.
+        let meanwhile = nothing(&others, &[], &[go.event()]);
+        put(&waits.behind(&meanwhile), &late.event());
+        let first = others.marker(&[gate.event()]).unwrap();
+        let (both, inside) = (Mutex::new(Some((go, late))), waits.clone());
+        first.on_complete(move |_| {
+            let both = both.lock().expect("not poisoned").take();
+            let (go, late) = both.expect("called once");
+            go.complete();
+            inside.heard(meanwhile.wait());
+            late.complete();
+        });
+        // A pool's workers sleep by then, and who waits does what there is.
+        std::thread::sleep(Duration::from_micros(300));
+        gate.complete();
+        waits.expect(2);
     }
 }
