@@ -317,7 +317,7 @@ pub(crate) fn let_go<'a>(
     let draining = DRAINING.get();
     let is_inside = outer.calling || outer.kept > 0 || draining > 0;
     if is_inside {
-        if outer.waits == MOST_WAITS {
+        if outer.waits == MOST_WAITS && !happened() {
             return Err(ErrorKind::WouldDeadlock {
                 why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
                       comes after instead, or wait on another thread",

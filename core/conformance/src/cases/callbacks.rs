@@ -21,6 +21,7 @@ cases! {
         a_callback_waits_for_who_hears_after_it,
         a_callback_waits_for_what_is_called_back_meanwhile,
         a_callback_waits_for_what_is_done_after_another_wait,
+        a_queue_that_is_empty_is_waited_for_however_deep,
         who_waits_with_a_limit_hands_over_what_is_ready,
         a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
@@ -475,4 +476,38 @@ fn a_callback_waits_for_what_is_done_after_another_wait(fixture: &dyn Fixture) {
         gate.complete();
         waits.expect(2);
     }
+}
+
+fn a_queue_that_is_empty_is_waited_for_however_deep(fixture: &dyn Fixture) {
+    const DEEPER: u32 = 100;
+    let stage = Stage::new(fixture);
+    let (queue, empty) = (stage.out_of_order(), stage.out_of_order());
+    let (gate, late) = (UserEvent::new(), UserEvent::new());
+    let events: Vec<Event> = (0..DEEPER)
+        .map(|_| queue.marker(&[gate.event()]).unwrap())
+        .collect();
+    let waits = Waits {
+        must_succeed: true,
+        ..Waits::anywhere()
+    };
+    let called = Arc::new(AtomicU32::new(0));
+    for event in &events {
+        let (called, waits) = (called.clone(), waits.clone());
+        let (empty, late) = (empty.clone(), late.event());
+        event.on_complete(move |_| {
+            if called.fetch_add(1, Ordering::SeqCst) < DEEPER - 1 {
+                // Refused where it is too deep.
+                drop(late.wait());
+            }
+            waits.heard(empty.wait());
+        });
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| gate.complete());
+        while called.load(Ordering::SeqCst) < DEEPER {
+            std::thread::yield_now();
+        }
+        late.complete();
+    });
+    waits.expect(DEEPER as usize);
 }
