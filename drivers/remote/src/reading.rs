@@ -77,17 +77,30 @@ struct State {
 }
 
 /// The turn, until it is given back.
-struct Turn<'a>(&'a Link);
+struct Turn<'a> {
+    link: &'a Link,
+    /// The thread waits while it panics, as what it drops then may: that says nothing of what it reads.
+    panicked_before: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// Of this thread's, which has taken it.
+    fn of(link: &'a Link) -> Self {
+        Self {
+            link,
+            panicked_before: std::thread::panicking(),
+        }
+    }
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let reading = &self.0.reading;
-        if std::thread::panicking() {
+        if std::thread::panicking() && !self.panicked_before {
             // Nobody knows what it was in the middle of.
-            self.0.fail("a thread that was reading has panicked");
+            self.link.fail("a thread that was reading has panicked");
         }
-        reading.give_back();
-        self.0.call_keeper();
+        self.link.reading.give_back();
+        self.link.call_keeper();
     }
 }
 
@@ -234,7 +247,7 @@ impl Link {
             && !waiter.has_deadline()
             && reading.try_take()
         {
-            let _turn = Turn(self);
+            let _turn = Turn::of(self);
             let raise = move || interrupt.raise();
             if let Some(armed) = waiter.arm_with(raise) {
                 let _receiving = receiving();

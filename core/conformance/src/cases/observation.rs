@@ -7,6 +7,7 @@ use crate::support::*;
 use quipu_core::error::ErrorKind;
 use quipu_core::{Clock, Event, Phase, QueueOptions, UserEvent};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,7 @@ cases! {
     Anything:
         callbacks_are_called_once_in_order,
         a_panicking_callback_is_contained,
+        who_waits_while_it_panics_loses_nothing,
         a_panicking_waker_is_contained,
         callbacks_see_dependants_released,
         callbacks_may_enqueue_and_wait_for_nothing,
@@ -475,5 +477,29 @@ fn many_threads_wait_for_one_event(fixture: &dyn Fixture) {
                 }
             });
         }
+    }
+}
+
+/// Waits as it is dropped.
+struct WaitsAtLast(Event);
+
+impl Drop for WaitsAtLast {
+    fn drop(&mut self) {
+        drop(self.0.wait());
+    }
+}
+
+fn who_waits_while_it_panics_loses_nothing(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let queue = stage.out_of_order();
+    for _ in 0..50 {
+        let event = nothing(&queue, &[], &[]);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _at_last = WaitsAtLast(event.clone());
+            resume_unwind(Box::new("what it waits for is not at fault"));
+        }));
+        assert!(panicked.is_err());
+        event.wait().unwrap();
+        nothing(&queue, &[], &[]).wait().unwrap();
     }
 }
