@@ -109,6 +109,8 @@ thread_local! {
     static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
     static CALLING: Cell<bool> = const { Cell::new(false) };
+    /// Callbacks of what was over already that this thread is inside of, each called by the one before.
+    static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
     /// Whether what the innermost of them waits for has happened. Null outside of them, and where nobody calls back later.
@@ -126,6 +128,8 @@ pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
 const BATCH: usize = 256;
 /// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
 const MOST_WAITS: u32 = 64;
+/// Callbacks of what is over already that are called inside of each other, as above.
+const MOST_AT_ONCE: u32 = 16;
 
 /// Hands a ready command to its driver, or ends it here if it is one that
 /// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
@@ -245,6 +249,22 @@ pub(crate) fn call_back() {
     }
     CALLING.set(false);
     leave_lists();
+}
+
+/// Calls the callback of what is over already: at once, unless it is inside of too many others that were. Then it is called when
+/// the outermost of these has returned, or while one waits.
+pub(crate) fn call_at_once(observer: Arc<Observer>) {
+    let outer = AT_ONCE.get();
+    if outer == MOST_AT_ONCE {
+        edit(&CALLS, |calls| calls.push_back(observer));
+        return;
+    }
+    AT_ONCE.set(outer + 1);
+    observer.fire();
+    AT_ONCE.set(outer);
+    if outer == 0 {
+        call_back();
+    }
 }
 
 /// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has

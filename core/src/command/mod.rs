@@ -36,7 +36,9 @@ mod tests;
 pub use slot::{Kind, Phase};
 
 pub use dispatch::{KeptCallbacks, ToDrivers};
-pub(crate) use dispatch::{call_back, deliver, dispatch, is_done_by_anyone, let_go, tell};
+pub(crate) use dispatch::{
+    call_at_once, call_back, deliver, dispatch, is_done_by_anyone, let_go, tell,
+};
 use finish::{broadcast, end_recorded};
 pub(crate) use finish::{end_user_event, fail, notify_each, poison};
 

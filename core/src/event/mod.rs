@@ -12,7 +12,7 @@ pub use waiting::{
 use crate::command::notify::Closed;
 use crate::command::observers::{Action, Observer};
 use crate::command::slot::{Slot, Times};
-use crate::command::{EventId, Phase, observe, release, retain, unobserve};
+use crate::command::{EventId, Phase, call_at_once, observe, release, retain, unobserve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::queue::{QueueShared, flush_all};
 use std::pin::Pin;
@@ -286,7 +286,7 @@ impl Event {
         // called here, by a thread that may hold what it waits for.
         match self.register(&observer) {
             Some(_) => flush_all(),
-            None => observer.fire(),
+            None => call_at_once(observer),
         }
     }
 

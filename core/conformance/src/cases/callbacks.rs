@@ -25,6 +25,7 @@ cases! {
         who_waits_with_a_limit_hands_over_what_is_ready,
         a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
+        callbacks_of_what_is_over_do_not_nest,
         the_dependants_of_a_task_that_has_waited_wait_for_each_other;
     SeveralDevices:
         a_callback_waits_for_another_device,
@@ -510,4 +511,31 @@ fn a_queue_that_is_empty_is_waited_for_however_deep(fixture: &dyn Fixture) {
         late.complete();
     });
     waits.expect(DEEPER as usize);
+}
+
+/// Steps that each enqueue the next when they are over, which they may be as soon as they are enqueued.
+struct Steps {
+    queue: Queue,
+    left: AtomicU32,
+}
+
+fn step(steps: Arc<Steps>) {
+    let event = nothing(&steps.queue, &[], &[]);
+    event.on_complete(move |_| {
+        if steps.left.fetch_sub(1, Ordering::SeqCst) > 1 {
+            step(steps);
+        }
+    });
+}
+
+fn callbacks_of_what_is_over_do_not_nest(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let steps = Arc::new(Steps {
+        queue: stage.out_of_order(),
+        left: AtomicU32::new(10_000),
+    });
+    step(steps.clone());
+    while steps.left.load(Ordering::SeqCst) > 0 {
+        steps.queue.wait().unwrap();
+    }
 }
