@@ -85,6 +85,7 @@ impl Drop for Exit {
 
 fn give_back_lists() {
     edit(&READY, VecDeque::shrink_to_fit);
+    edit(&ENDS, VecDeque::shrink_to_fit);
     edit(&OURS, VecDeque::shrink_to_fit);
     edit(&CALLS, VecDeque::shrink_to_fit);
 }
@@ -98,6 +99,9 @@ fn leave_lists() {
 
 thread_local! {
     static READY: List<Command> = const { List::new() };
+    /// Of what is ready, what needs no device, and ends here. When it does, wakers are told, and one may wait for anything: so it
+    /// comes when all else that is ready has gone to its driver, and the list that it was found in is gone through.
+    static ENDS: List<Command> = const { List::new() };
     /// Of what was ready, the commands that this thread is to run.
     static OURS: List<Command> = const { List::new() };
     static EXIT: Exit = const { Exit };
@@ -124,6 +128,9 @@ pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
         && (command.kind() != Kind::Graph || !command.queue().driver().plays_graphs())
 }
 
+/// As a depth of gathering and draining: this thread waits in the middle of an end, and what becomes ready goes on at once.
+const WAITING: u32 = 1 << 31;
+
 /// Commands that are handed over together, at most.
 const BATCH: usize = 256;
 /// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
@@ -135,22 +142,25 @@ const MOST_AT_ONCE: u32 = 16;
 /// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
 /// nothing in hand then [calls back](call_back).
 pub(crate) fn dispatch(command: Command) {
-    let length = edit(&READY, |ready| {
+    let ends_here = is_done_by_anyone(&command);
+    let length = edit(if ends_here { &ENDS } else { &READY }, |ready| {
         ready.push_back(command);
         ready.len()
     });
     match DRAINING.get() {
-        0 => drain(),
+        0 | WAITING => drain(),
         // A long list is handed over while it is gone through.
-        1 if length >= BATCH => hand_over_ready(),
+        1 if length >= BATCH && !ends_here => hand_over_to_drivers(),
         _ => {}
     }
 }
 
 #[cold]
 pub(super) fn drain() {
-    if DRAINING.get() != 0 {
-        return;
+    match DRAINING.get() {
+        0 => {}
+        WAITING => return hand_over_ready(),
+        _ => return,
     }
     loop {
         hand_over_ready();
@@ -176,26 +186,38 @@ fn is_same(one: &Arc<dyn Driver>, other: &Arc<dyn Driver>) -> bool {
     Arc::ptr_eq(one, other)
 }
 
-/// Hands over what is ready, but for what this thread is to run.
+/// Hands over what is ready, but for what this thread is to run, and ends what needs no device.
 fn hand_over_ready() {
+    let outer = DRAINING.replace(1);
+    loop {
+        hand_over_to_drivers();
+        let Some(command) = edit(&ENDS, VecDeque::pop_front) else {
+            break;
+        };
+        end_here(command);
+    }
+    DRAINING.set(outer);
+}
+
+/// Hands over what is ready for drivers, but for what this thread is to run.
+fn hand_over_to_drivers() {
+    if edit(&READY, |ready| ready.is_empty()) {
+        return;
+    }
     let outer = DRAINING.replace(1);
     let mut batch = Vec::new();
     // The driver of the batch, and whether its commands are run by this thread.
     let mut held: Option<(Arc<dyn Driver>, bool)> = None;
     while let Some(command) = edit(&READY, VecDeque::pop_front) {
-        if is_done_by_anyone(&command) {
-            end_here(command);
-        } else {
-            // Consecutive commands of one driver go to it together.
-            let next = command.queue().driver();
-            if !held.as_ref().is_some_and(|(held, _)| is_same(held, next)) {
-                hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
-                held = Some((next.clone(), next.runs_on_waiting_threads()));
-            }
-            match &held {
-                Some((_, true)) => edit(&OURS, |ours| ours.push_back(command)),
-                _ => batch.push(command),
-            }
+        // Consecutive commands of one driver go to it together.
+        let next = command.queue().driver();
+        if !held.as_ref().is_some_and(|(held, _)| is_same(held, next)) {
+            hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
+            held = Some((next.clone(), next.runs_on_waiting_threads()));
+        }
+        match &held {
+            Some((_, true)) => edit(&OURS, |ours| ours.push_back(command)),
+            _ => batch.push(command),
         }
         if batch.len() >= BATCH || edit(&READY, |ready| ready.is_empty()) {
             hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
@@ -300,6 +322,7 @@ impl Drop for KeptCallbacks {
 /// While it lives, this thread waits: what ends on it meanwhile is called back, too.
 #[must_use]
 pub(crate) struct LetGo<'a> {
+    draining: u32,
     calling: bool,
     kept: u32,
     waits: u32,
@@ -313,6 +336,7 @@ impl Drop for LetGo<'_> {
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
+        DRAINING.set(self.draining);
     }
 }
 
@@ -328,14 +352,14 @@ pub(crate) fn let_go<'a>(
     happened: &'a (dyn Fn() -> bool + 'a),
 ) -> Result<LetGo<'a>> {
     let outer = LetGo {
+        draining: DRAINING.get(),
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
         outer: HAPPENED.get(),
         happened: PhantomData,
     };
-    let draining = DRAINING.get();
-    let is_inside = outer.calling || outer.kept > 0 || draining > 0;
+    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0;
     if is_inside {
         if outer.waits == MOST_WAITS && !happened() {
             return Err(ErrorKind::WouldDeadlock {
@@ -347,10 +371,11 @@ pub(crate) fn let_go<'a>(
         WAITS.set(outer.waits + 1);
         DRAINING.set(0);
         hand_over_ready();
-        DRAINING.set(draining);
     }
-    // In the middle of an end, only that can go on.
-    if draining == 0 && !is_limited {
+    // In the middle of an end, nobody can be called back.
+    if outer.draining > 0 {
+        DRAINING.set(WAITING);
+    } else if !is_limited {
         // SAFETY: taken back by the result, which does not outlive it: nobody here forgets that.
         let happened = unsafe {
             std::mem::transmute::<&'a (dyn Fn() -> bool + 'a), &'static (dyn Fn() -> bool + 'static)>(

@@ -23,6 +23,8 @@ cases! {
         a_callback_waits_for_what_is_done_after_another_wait,
         a_queue_that_is_empty_is_waited_for_however_deep,
         who_waits_with_a_limit_hands_over_what_is_ready,
+        a_waker_waits_for_what_its_thread_has_in_hand,
+        a_waker_waits_for_what_ends_on_its_thread,
         a_wait_with_a_limit_calls_nobody_back,
         callbacks_that_complete_events_do_not_nest,
         callbacks_of_what_is_over_do_not_nest,
@@ -537,5 +539,65 @@ fn callbacks_of_what_is_over_do_not_nest(fixture: &dyn Fixture) {
     step(steps.clone());
     while steps.left.load(Ordering::SeqCst) > 0 {
         steps.queue.wait().unwrap();
+    }
+}
+
+/// A waker that does something, once.
+struct Doing<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send + 'static> Wake for Doing<F> {
+    fn wake(self: Arc<Self>) {
+        let run = self.0.lock().expect("not poisoned").take();
+        run.into_iter().for_each(|run| run());
+    }
+}
+
+fn on_wake(event: &mut Event, run: impl FnOnce() + Send + 'static) {
+    let waker = Waker::from(Arc::new(Doing(Mutex::new(Some(run)))));
+    let polled = Pin::new(event).poll(&mut Context::from_waker(&waker));
+    assert!(matches!(polled, Poll::Pending));
+}
+
+fn a_waker_waits_for_what_its_thread_has_in_hand(fixture: &dyn Fixture) {
+    // More than are handed over together.
+    const MANY: usize = 1000;
+    let stage = Stage::new(fixture);
+    let waits = Waits::anywhere();
+    let queue = stage.out_of_order();
+    for with_commands in [false, true] {
+        let gate = UserEvent::new();
+        let on = |n: usize| match with_commands && n != MANY / 2 {
+            true => nothing(&queue, &[], &[gate.event()]),
+            false => queue.marker(&[gate.event()]).unwrap(),
+        };
+        let mut events: Vec<Event> = (0..MANY).map(on).collect();
+        let others = [0, MANY / 2 - 1, MANY / 2 + 1, MANY - 1].map(|n| events[n].clone());
+        let inside = waits.clone();
+        on_wake(&mut events[MANY / 2], move || {
+            others.iter().for_each(|event| inside.heard(event.wait()));
+        });
+        gate.complete();
+        waits.expect(4);
+        queue.wait().unwrap();
+    }
+}
+
+fn a_waker_waits_for_what_ends_on_its_thread(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    let waits = Waits::anywhere();
+    let queue = stage.out_of_order();
+    for _ in 0..50 {
+        let (gate, go) = (UserEvent::new(), UserEvent::new());
+        let mut first = queue.marker(&[gate.event()]).unwrap();
+        let meanwhile = nothing(&queue, &[], &[go.event()]);
+        let last = queue.marker(from_ref(&meanwhile)).unwrap();
+        let (inside, event) = (waits.clone(), last.clone());
+        on_wake(&mut first, move || {
+            go.complete();
+            inside.heard(event.wait());
+        });
+        gate.complete();
+        last.wait().unwrap();
+        waits.expect(1);
     }
 }
