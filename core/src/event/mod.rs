@@ -137,7 +137,8 @@ impl Event {
 
     /// True if the command is over, successfully or not, and for an in-order
     /// queue all before it are. While it is not, this flushes what it may wait
-    /// for, so a loop that asks again and again ends.
+    /// for, so a loop that asks again and again ends. (In a callback it may not, if the event needs
+    /// another callback of this thread: wait there, which calls it.)
     #[must_use]
     pub fn is_complete(&self) -> bool {
         if self.is_visible() {
@@ -277,6 +278,9 @@ impl Event {
     /// It may wait, as this crate waits: others that this thread is to call are called meanwhile. (Who blocks by other
     /// means, as an executor's `block_on`, may wait for one of them in vain.) On a thread without which what it waits for
     /// might never come, as that of a device's driver, a wait is refused ([`ErrorKind::WouldDeadlock`]).
+    ///
+    /// It must not wait for what another thread does after a wait of its own: threads that wait end commands, so the one
+    /// that calls this may be that very thread, in that wait.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         let event = self.clone();
         let observer = Observer::new(Action::Call(Box::new(move || {

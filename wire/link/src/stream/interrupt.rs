@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 /// Interrupts one thread that [receives](super::Incoming::receive_while), so that it looks whether it goes on.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ impl Interrupt {
 
     /// Wakes the thread if it sleeps. What has it go on no longer was changed before.
     pub fn raise(&self) {
-        // Either this sees that it sleeps, or it sees the change before it does.
+        // Either this sees that it sleeps, or it sees the change before it does, however weakly that is written and read.
+        fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
             self.write();
         }
@@ -76,6 +77,7 @@ impl Interrupt {
         let mut entries = [entry(socket.as_raw_fd()), entry(self.ends.1.as_raw_fd())];
         loop {
             self.asleep.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             if !goes_on() {
                 self.asleep.store(false, Ordering::SeqCst);
                 return Ok(false);
