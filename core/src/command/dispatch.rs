@@ -7,8 +7,9 @@
 //! 1. Who ends a command resolves what waits for it, and serves who waits for its
 //!    queue ([`serve`](crate::queue)); what becomes ready meanwhile is *gathered*,
 //!    and threads that sleep and wakers are told at once.
-//! 2. The outermost [`drain`] hands over what was gathered. Commands that needed no
-//!    device end in there; what they make ready is gathered, too.
+//! 2. The outermost [`drain`] hands over what was gathered. Commands that need no
+//!    device end in there, after that, since wakers are told of them; what they make
+//!    ready is gathered, too. A waker that waits has it go on at once.
 //! 3. Commands of drivers that run them on this very thread come last, one batch
 //!    after the other: what they run is a user's as well. Such a driver keeps
 //!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
@@ -16,7 +17,8 @@
 //!    ([`call_back`]). They are called one after the other: what one brings about is
 //!    called when it has returned, or while it waits, unless that is for a limited
 //!    time alone ([`let_go`]): what it waits for may be brought about by another that
-//!    this thread is to call, also for what ends on it only then.
+//!    this thread is to call, also for what ends on it only then. Once it has happened,
+//!    the others are left: one may wait for what comes after that wait.
 
 use super::observers::Observer;
 use super::{Command, Kind, ReadySink};
@@ -117,7 +119,7 @@ thread_local! {
     static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
-    /// Whether what the innermost of them waits for has happened. Null outside of them, and where nobody calls back later.
+    /// Whether what the innermost of them waits for has happened. None outside of them, and where nobody calls back later.
     static HAPPENED: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
 }
 
@@ -376,7 +378,7 @@ pub(crate) fn let_go<'a>(
     if outer.draining > 0 {
         DRAINING.set(WAITING);
     } else if !is_limited {
-        // SAFETY: taken back by the result, which does not outlive it: nobody here forgets that.
+        // SAFETY: taken back as the result is dropped, which borrows it; the two callers keep that to the end of their waits.
         let happened = unsafe {
             std::mem::transmute::<&'a (dyn Fn() -> bool + 'a), &'static (dyn Fn() -> bool + 'static)>(
                 happened,

@@ -457,6 +457,7 @@ fn a_task_waits_for_what_its_thread_has_yet_to_run(fixture: &dyn Fixture) {
 
 fn a_callback_waits_for_what_is_done_after_another_wait(fixture: &dyn Fixture) {
     const ROUNDS: u32 = 300;
+    const LOOKS: u32 = 1000;
     let stage = Stage::new(fixture);
     let waits = Waits::new(&stage);
     let others = stage.out_of_order();
@@ -474,8 +475,8 @@ fn a_callback_waits_for_what_is_done_after_another_wait(fixture: &dyn Fixture) {
             inside.heard(meanwhile.wait());
             late.complete();
         });
-        // A pool's workers sleep by then, and who waits does what there is.
-        std::thread::sleep(Duration::from_micros(300));
+        // A pool's workers have mostly fallen asleep by then, and who waits does what there is.
+        (0..LOOKS).for_each(|_| std::thread::yield_now());
         gate.complete();
         waits.expect(2);
     }
