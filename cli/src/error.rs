@@ -1,7 +1,6 @@
 //! Why a command failed, said in one line to the person at the terminal.
 
 use quipu::kernel::print::{BuildError, PrintError};
-use quipu_bench::BenchError;
 use quipu_cli::timeline::TimelineError;
 use std::error::Error;
 use std::io::{self, IsTerminal, Write};
@@ -19,30 +18,32 @@ pub(crate) enum CommandError {
     /// The local network is not to be spoken to.
     #[error(transparent)]
     Discovery(#[from] quipu_discovery::DiscoveryError),
-    /// A benchmark gave no report.
-    #[error(transparent)]
-    Bench(#[from] BenchError),
-    /// `--device` names what a benchmark does not measure.
+    /// The program with the benchmarks is not there.
     #[error(
-        "{benchmark} measures the processor's pool and takes no --device; \"quipu bench list\" names the benchmarks of devices \
-         (device-babelstream, say)"
+        "there is no {}; `cargo build --release -p quipu-bench` makes it, in Quipu's source tree", program.display()
     )]
-    NotOfDevices {
-        /// The benchmark.
-        benchmark: &'static str,
+    NoBenchmarks {
+        /// The file.
+        program: PathBuf,
     },
-    /// Benchmarks have missed targets, and were to fail then.
-    #[error("{missed} targets were missed: the lines above that begin with MISSED")]
-    Missed {
-        /// How many.
-        missed: usize,
+    /// Cargo has not built the program with the benchmarks, and said why.
+    #[error("quipu-bench is not built; cargo says why above")]
+    BuildBenchmarks,
+    /// The program with the benchmarks cannot be started.
+    #[error("cannot start {}: {source}", program.display())]
+    StartBenchmarks {
+        /// The file.
+        program: PathBuf,
+        /// The system's answer.
+        source: io::Error,
     },
-    /// There is no trace to be written.
-    #[error(transparent)]
-    StartTrace(#[from] quipu_core::trace::TraceError),
     /// The demo did not come to its end.
     #[error(transparent)]
     Demo(#[from] crate::demo::run::DemoError),
+    /// A program cannot be run with Quipu as its OpenCL.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Exec(#[from] crate::commands::exec::ExecError),
     /// There is no such kernel.
     #[error("there is no kernel named \"{asked}\"; the names are: {known}")]
     UnknownKernel {
@@ -85,8 +86,32 @@ pub(crate) enum CommandError {
     /// A node cannot be used.
     #[error(transparent)]
     Node(quipu::Error),
-    /// Nobody has said where this machine's node is.
-    #[error("where is this machine's node? Run `quipu serve` first, or say --address host:port")]
+    /// Nodes that were asked for are not there.
+    #[error("{}", .0.join("; "))]
+    Nodes(Vec<String>),
+    /// Nodes have not answered.
+    #[error("{missing} of {all} nodes cannot be used; what is wrong stands beside each")]
+    NodesMissing {
+        /// How many.
+        missing: usize,
+        /// Of how many.
+        all: usize,
+    },
+    /// Rights to a device that no node has.
+    #[error("no device is called '{device}' here; there are: {known}")]
+    NoDevice {
+        /// What was said.
+        device: String,
+        /// What may be said.
+        known: String,
+    },
+    /// No invitation was said, and none has come.
+    #[error(
+        "no invitation has come: {0}; paste the line that `quipu invite` prints on the node's machine, or pipe it to `quipu pair`"
+    )]
+    NoInvitation(io::Error),
+    /// No node serves from this user's folder, and nobody has said where one will.
+    #[error("no node serves here now; run `quipu serve` first, or say --address host:port")]
     NoAddress,
     /// A source of data makes no sense.
     #[error("--source {text}: {problem}")]
@@ -124,9 +149,24 @@ pub(crate) enum CommandError {
     )]
     #[cfg(target_os = "linux")]
     Sandbox,
+    /// A session's process could read the node's key.
+    #[error(
+        "clients' sessions would be in too weak a sandbox: {0}. Serve on a system that has it, or accept that with --accept-weak-sandbox"
+    )]
+    #[cfg(target_os = "linux")]
+    WeakSandbox(String),
     /// A node cannot be begun.
     #[error("cannot serve: {0}; check the limits on threads and files (`ulimit -a`)")]
     Serve(io::Error),
+    /// A kernel cannot be run as it was asked.
+    #[error("{0}")]
+    Run(String),
+    /// A program does not compile: what the compiler says, in lines of its own.
+    #[error("{0}")]
+    Compile(String),
+    /// The compiler's process was asked for nothing that it knows.
+    #[error("this command is what Quipu starts to compile OpenCL C, and is of no use by hand")]
+    Compiler,
     /// A file cannot be written.
     #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
     Write {
@@ -140,10 +180,7 @@ pub(crate) enum CommandError {
 impl CommandError {
     /// True if nobody reads standard output any more.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        let (Self::Print(error) | Self::Bench(BenchError::Print(error))) = self else {
-            return false;
-        };
-        error.kind() == io::ErrorKind::BrokenPipe
+        matches!(self, Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
     /// Prints the error, in one line, with its causes.
@@ -156,7 +193,14 @@ impl CommandError {
             ("", "")
         };
         // If standard error is gone too, there is nobody left to tell.
-        let _ = writeln!(stderr.lock(), "{red}error:{plain} {}", one_line(self));
+        let text = match self {
+            Self::Compile(said) => {
+                let lines = said.lines().map(quipu_cli::escape::terminal);
+                lines.collect::<Vec<_>>().join("\n")
+            }
+            _ => one_line(self),
+        };
+        let _ = writeln!(stderr.lock(), "{red}error:{plain} {text}");
     }
 }
 
@@ -196,7 +240,6 @@ mod tests {
     fn only_a_pipe_of_ours_is_a_broken_pipe() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(CommandError::Print(broken()).is_broken_pipe());
-        assert!(CommandError::Bench(BenchError::Print(broken())).is_broken_pipe());
         let write = CommandError::Write {
             path: "page.html".into(),
             source: broken(),

@@ -215,9 +215,9 @@ async fn matrix_product(
 mod tests {
     use super::*;
     use quipu::kernel::print::{Dialect, IndexWidth, OpenClFeatures, Options};
+    use quipu_kernel_names::native_name;
     use quipu_kernel_testing::{Argument, C99Program, Division, Launch};
     use quipu_node::Natives;
-    use quipu_wire_kernel::native_name;
 
     #[test]
     fn they_are_those_of_the_guide() {

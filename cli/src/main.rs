@@ -5,6 +5,7 @@
 //! | [`commands`] | one file per command: its options and what it does |
 //! | [`demo`] | the image pipeline |
 //! | [`metrics`] | what a node does, for Prometheus |
+//! | [`npy`] | arrays in files |
 //! | [`platform`] | the devices there are |
 //! | [`error`] | why a command failed, in one line |
 //! | [`interrupt`] | what is tidied up before Ctrl-C ends the process |
@@ -19,6 +20,7 @@ mod demo;
 mod error;
 mod interrupt;
 mod metrics;
+mod npy;
 mod platform;
 mod progress;
 
@@ -44,8 +46,17 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Programs compile OpenCL C in a process of their own: this one's program, with a command that nobody sees.
+    if let Ok(own) = std::env::current_exe() {
+        quipu_clc::set_compiler(own, vec!["clc".into()]);
+    }
     let arguments = Arguments::parse();
-    let logging = quipu::init_logging_from_env().map_err(CommandError::Log);
+    let logging = match arguments.command.is_of_a_node() {
+        // Its operator sees who comes and goes without asking.
+        true => quipu::init_logging_from_env_or(&format!("{}=info", quipu_node::OPERATOR)),
+        false => quipu::init_logging_from_env(),
+    };
+    let logging = logging.map_err(CommandError::Log);
     match logging.and_then(|_| arguments.command.run()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,

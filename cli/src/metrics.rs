@@ -5,7 +5,7 @@
 
 use quipu::Device;
 use quipu_node::LinkSums;
-use quipu_wire::message::Status;
+use quipu_protocol::message::Status;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read, Write};

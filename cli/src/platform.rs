@@ -2,6 +2,7 @@
 
 use quipu::simulation::Configuration;
 use quipu::{Platform, PlatformBuilder};
+use quipu_environment::NODES;
 
 /// How many simulated accelerators there are.
 const SIMULATED: u8 = 2;
@@ -20,13 +21,15 @@ fn builder() -> PlatformBuilder {
     Platform::builder().simulated(machine)
 }
 
-/// Every driver of this build that can be started, and these nodes' devices; without any, those of all that were paired with, unless the environment
-/// names some.
+/// These nodes' devices and no others; without any, every driver of this build that can be started, and the devices of all nodes
+/// that were paired with, unless the environment names some.
 pub(crate) fn platform_with(nodes: &[String]) -> Platform {
-    let mut builder = builder();
-    if nodes.is_empty() && std::env::var_os("QUIPU_NODES").is_none() {
-        builder = builder.node("all");
-    }
+    let mut builder = if nodes.is_empty() {
+        let all = matches!(NODES.get(), Ok(None)).then_some("all");
+        all.into_iter().fold(builder(), PlatformBuilder::node)
+    } else {
+        Platform::builder().without_embedded()
+    };
     for node in nodes {
         builder = builder.node(node);
     }

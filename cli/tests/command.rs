@@ -3,7 +3,7 @@
 // Helpers of tests are tests: unwrap is their assertion too.
 #![allow(clippy::unwrap_used)]
 
-use quipu_core::trace::{CommandKind, CommandRecord, Recorder};
+use quipu_scheduler::trace::{CommandKind, CommandRecord, Recorder};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -74,8 +74,6 @@ fn a_command_line_that_makes_no_sense_is_a_usage_error() {
     for arguments in [
         &[][..],
         &["device"],
-        &["bench"],
-        &["bench", "no-op", "--runs", "many"],
         &["devices", "--json", "--verbose"],
         &["trace"],
         &["kernel"],
@@ -191,85 +189,6 @@ fn an_unknown_kernel_is_answered_with_the_names() {
     assert!(error.contains("saxpy, spread"), "{error}");
 }
 
-#[test]
-fn benchmarks_are_listed_by_name() {
-    let list = stdout(&run(&["bench", "list"]));
-    for benchmark in quipu_bench::list() {
-        let line = format!("{} ", benchmark.name());
-        assert!(list.lines().any(|l| l.starts_with(&line)), "{list}");
-    }
-}
-
-#[test]
-fn an_unknown_benchmark_is_answered_with_the_names() {
-    // Also behind a known one: nothing is run before all are known.
-    for names in [&["bench", "inorder"][..], &["bench", "in-order", "inorder"]] {
-        let error = failure(&run(names));
-        assert!(error.contains("\"inorder\""), "{error}");
-        assert!(error.contains("in-order, out-of-order"), "{error}");
-    }
-}
-
-#[test]
-fn a_benchmark_writes_the_stable_form_and_a_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let (json, html) = (folder.path().join("r.json"), folder.path().join("r.html"));
-    let output = quipu(&["bench", "in-order", "--quick", "--runs", "1"])
-        .args(["--workers", "1,2"])
-        .arg("--json")
-        .arg(&json)
-        .arg("--html")
-        .arg(&html)
-        .output()
-        .unwrap();
-    let table = stdout(&output);
-    assert!(table.starts_with("in-order on "), "{table}");
-    assert!(table.contains("100000 kernels"), "{table}");
-    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-    assert_eq!(report["benchmark"], "in-order");
-    let rows = report["rows"].as_array().unwrap();
-    assert!(!rows.is_empty());
-    for row in rows {
-        assert_eq!(row["device"], "cpu");
-        assert_eq!(row["unit"], "ns/kernel");
-        assert_eq!(row["runs"], 1);
-        assert!(row["value"].as_f64().unwrap() > 0.0, "{row}");
-        assert!(row["ratio"].is_number(), "{row}");
-    }
-    let workers = |row: &Value| row["workers"].as_u64();
-    assert!(rows.iter().any(|row| workers(row) == Some(2)));
-    assert!(fs::read_to_string(&html).unwrap().contains("<svg"));
-}
-
-#[test]
-fn several_benchmarks_write_a_file_each() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = quipu(&["bench", "no-op", "enqueue", "--quick", "--runs", "1"])
-        .args(["--workers", "1", "--json", "r.json"])
-        .current_dir(folder.path())
-        .output()
-        .unwrap();
-    let table = stdout(&output);
-    assert!(
-        table.contains("no-op on ") && table.contains("\n\nenqueue on "),
-        "{table}"
-    );
-    for name in ["no-op", "enqueue"] {
-        let text = fs::read_to_string(folder.path().join(format!("r-{name}.json"))).unwrap();
-        let report: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(report["benchmark"], name);
-    }
-    assert!(!folder.path().join("r.json").exists());
-}
-
-#[test]
-fn options_that_measure_nothing_are_refused() {
-    let error = failure(&run(&["bench", "no-op", "--workers", "0"]));
-    assert!(error.contains("--workers"), "{error}");
-    let error = failure(&run(&["bench", "no-op", "--runs", "0"]));
-    assert!(error.contains("--runs"), "{error}");
-}
-
 /// A trace of three commands on two devices, one of them failed.
 fn record(path: &Path) {
     let recorder = Recorder::create(path).unwrap();
@@ -354,25 +273,6 @@ fn a_trace_that_cannot_be_used_is_explained() {
 }
 
 #[test]
-fn a_benchmark_can_be_traced() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.json");
-    let arguments = ["bench", "no-op", "--quick", "--runs", "1", "--workers", "1"];
-    let bench = || quipu(&arguments);
-    let by_environment = bench().env("QUIPU_TRACE", &path).output().unwrap();
-    stdout(&by_environment);
-    let table = stdout(&quipu(&["trace"]).arg(&path).output().unwrap());
-    assert!(table.contains(" commands on 1 device"), "{table}");
-    let path = folder.path().join("another.json");
-    stdout(&bench().arg("--trace").arg(&path).output().unwrap());
-    let table = stdout(&quipu(&["trace"]).arg(&path).output().unwrap());
-    assert!(table.contains(" commands on 1 device"), "{table}");
-    let nowhere = folder.path().join("no/trace.json");
-    let error = failure(&bench().arg("--trace").arg(&nowhere).output().unwrap());
-    assert!(error.contains("cannot create the trace file"), "{error}");
-}
-
-#[test]
 fn logging_goes_to_standard_error_and_nonsense_is_refused() {
     let with = |level: &str| {
         let mut command = quipu(&["devices"]);
@@ -396,7 +296,7 @@ fn logging_goes_to_standard_error_and_nonsense_is_refused() {
 fn whoever_stops_reading_has_had_enough() {
     for arguments in [
         &["devices", "--verbose"][..],
-        &["bench", "list"],
+        &["kernel", "list"],
         &["--help"],
     ] {
         let mut child = quipu(arguments)
@@ -409,4 +309,44 @@ fn whoever_stops_reading_has_had_enough() {
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         assert_eq!(stderr(&output), "", "{arguments:?}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn benchmarks_are_a_program_beside_the_command() {
+    use std::os::unix::fs::PermissionsExt;
+    // Outside of the source tree, in which it would be built.
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("quipu");
+    // Another process writes each program: a test that starts a process beside this one would pass it our open file, and a file
+    // that is open for writing cannot be run.
+    let shell = |script: &str, arguments: &[&Path]| {
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", script, "sh"]).args(arguments);
+        assert!(shell.status().unwrap().success());
+    };
+    shell(
+        "cp \"$1\" \"$2\"",
+        &[Path::new(env!("CARGO_BIN_EXE_quipu")), &own],
+    );
+    let bench = || {
+        Command::new(&own)
+            .args(["bench", "no-op", "--help", "-x", "a b"])
+            .output()
+    };
+    let error = failure(&bench().unwrap());
+    assert!(
+        error.contains("cargo build --release -p quipu-bench"),
+        "{error}"
+    );
+
+    let program = folder.path().join("quipu-bench");
+    let script = r#"printf '#!/bin/sh\nprintf "<%%s>" "$@"\nexit 7\n' > "$1""#;
+    shell(script, &[&program]);
+    let error = failure(&bench().unwrap());
+    assert!(error.contains("cannot start"), "{error}");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let output = bench().unwrap();
+    assert_eq!(output.stdout, b"<no-op><--help><-x><a b>");
+    assert_eq!(output.status.code(), Some(7));
 }

@@ -214,14 +214,20 @@ fn an_interrupt_leaves_nothing() {
     let mut command = demo(folder.path(), &["--tile-rows", "1"]);
     let mut running = command.spawn().unwrap();
     let keys = format!("temporary/quipu-demo-{}.keys", running.id());
-    while !folder.path().join(&keys).exists() && running.try_wait().unwrap().is_none() {
+    let status = loop {
+        // Over before it could be interrupted, where this thread has waited long for a processor.
+        if let Some(status) = running.try_wait().unwrap() {
+            break status;
+        }
+        if folder.path().join(&keys).exists() {
+            let kill = Command::new("kill")
+                .args(["-INT", &running.id().to_string()])
+                .status();
+            assert!(kill.unwrap().success());
+            break running.wait().unwrap();
+        }
         std::thread::yield_now();
-    }
-    let kill = Command::new("kill")
-        .args(["-INT", &running.id().to_string()])
-        .status();
-    assert!(kill.unwrap().success());
-    let status = running.wait().unwrap();
+    };
     // As a shell says it where interrupts are ignored, as they are by what a script runs in the background.
     let is_interrupted = status.signal() == Some(2) || status.code() == Some(128 + 2);
     assert!(status.success() || is_interrupted, "{status}");

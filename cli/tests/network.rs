@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_lab::{Cable, Machine, Switch};
+use quipu_lab_network::{Cable, Machine, Switch};
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,11 @@ impl Place {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// What a command prints that may fail, as where a node is not there.
+    fn said(&self, arguments: &[&str]) -> String {
+        String::from_utf8(self.output(arguments).stdout).unwrap()
+    }
+
     /// Starts a node, and lets a client in.
     fn serve(&self, options: &[&str], client: &Place) -> Serving {
         let arguments = [&["serve", "--address", "0.0.0.0:4760", "--invite"], options].concat();
@@ -86,7 +91,7 @@ impl Drop for Serving {
 /// Asks again until the answer is that: what is heard on a network, and when, nobody promises.
 fn until(place: &Place, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> String {
     loop {
-        let text = place.stdout(arguments);
+        let text = place.said(arguments);
         if is_it(&text) {
             return text;
         }
@@ -95,7 +100,7 @@ fn until(place: &Place, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> Str
 
 #[test]
 fn a_node_that_announces_itself_is_listed_and_found_again_where_it_has_moved() {
-    if !quipu_lab::lab_or_skip() {
+    if !quipu_lab_network::lab_or_skip() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +142,7 @@ fn a_node_that_announces_itself_is_listed_and_found_again_where_it_has_moved() {
 
     // It moves. Programs, and those who ask how it is, find it by its key, and remember where.
     node.cable.move_to(address(7)).unwrap();
-    let moved = |text: &str| text.starts_with("lab  10.8.0.7:4760  ") && text.contains(" us away");
+    let moved = |text: &str| text.starts_with("lab  10.8.0.7:4760  ") && text.contains("s away");
     until(&client, &["nodes"], moved);
     let devices = client.stdout(&["devices", "--node", "lab"]);
     assert!(devices.contains(" on lab"), "{devices}");
@@ -163,7 +168,7 @@ fn a_node_that_announces_itself_is_listed_and_found_again_where_it_has_moved() {
 /// Nobody knows the machine's name there, and the node is called something else; one of the machine's addresses leads nowhere for others.
 #[test]
 fn a_line_of_a_node_that_was_told_no_address_leads_to_it() {
-    if !quipu_lab::lab_or_skip() {
+    if !quipu_lab_network::lab_or_skip() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +197,7 @@ fn a_line_of_a_node_that_was_told_no_address_leads_to_it() {
 
 #[test]
 fn who_says_that_it_is_another_node_is_not_believed() {
-    if !quipu_lab::lab_or_skip() {
+    if !quipu_lab_network::lab_or_skip() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -212,7 +217,7 @@ fn who_says_that_it_is_another_node_is_not_believed() {
         text.contains("10.8.0.3:4760") && text.contains("paired as lab, at 10.8.0.1:4760")
     };
     until(&client, &["nodes", "--discover"], lie);
-    let nodes = client.stdout(&["nodes"]);
+    let nodes = client.said(&["nodes"]);
     let lab = nodes
         .lines()
         .find(|line| line.starts_with("lab  10.8.0.1:4760  "));
@@ -224,16 +229,16 @@ fn who_says_that_it_is_another_node_is_not_believed() {
 
 #[test]
 fn a_node_that_nobody_asked_to_says_nothing() {
-    if !quipu_lab::lab_or_skip() {
+    if !quipu_lab_network::lab_or_skip() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let switch = Switch::new().unwrap();
-    let [node, client] = [1, 2].map(|number| Place::at(&switch, number, folder.path()));
+    let [node, client, other] = [1, 2, 3].map(|number| Place::at(&switch, number, folder.path()));
     let _serving = node.serve(&["--name", "lab", "--advertise", "10.8.0.1:4760"], &client);
     let heard = client.stdout(&["nodes", "--discover"]);
     assert!(heard.starts_with("no node says"), "{heard}");
-    let own = node.output(&["serve", "--announce", "--address", "127.0.0.1:0"]);
+    let own = other.output(&["serve", "--announce", "--address", "127.0.0.1:0"]);
     let error = String::from_utf8(own.stderr).unwrap();
     assert!(
         !own.status.success() && error.contains("--address"),

@@ -6,7 +6,7 @@
 
 use quipu_cli::escape;
 use quipu_cli::timeline::{Options, TimelineError, Trace, page, render, render_svg, summary};
-use quipu_core::trace::{CommandKind, CommandRecord, Recorder};
+use quipu_scheduler::trace::{CommandKind, CommandRecord, Recorder};
 use std::collections::HashMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex};
@@ -80,6 +80,41 @@ fn program(commands: u64) -> Vec<CommandRecord> {
 
 fn read(bytes: &[u8]) -> Result<Trace, TimelineError> {
     Trace::read(bytes)
+}
+
+#[test]
+fn devices_and_lanes_on_which_nothing_ran_are_left_out() {
+    let memory = Memory::default();
+    let recorder = Recorder::into_output(memory.clone(), "memory").unwrap();
+    for (device, name) in [(0, "cpu"), (1, "idle")] {
+        recorder.name_device(device, name);
+        for lane in 0..4 {
+            recorder.name_lane(device, lane, &format!("worker {lane}"));
+        }
+    }
+    for (queue, name) in [(0, "unused"), (1, "used")] {
+        recorder.name_queue(queue, name);
+    }
+    let record = CommandRecord {
+        device: 0,
+        worker: 2,
+        queue: 1,
+        started_ns: 100,
+        ended_ns: 200,
+        ..CommandRecord::new(0, CommandKind::Launch, "saxpy")
+    };
+    recorder.record(record).unwrap();
+    drop(recorder);
+    let trace = read(&memory.bytes()).unwrap();
+    let [device] = &trace.devices[..] else {
+        panic!("{:?}", trace.devices)
+    };
+    assert_eq!((&device.name[..], device.idle_lanes), ("cpu", 3));
+    assert_eq!(device.lanes.len(), 1);
+    assert_eq!(device.lanes[0].name, "worker 2");
+    assert_eq!(trace.queues.len(), 1);
+    // A device is as busy as all of its lanes are.
+    assert_eq!(trace.totals()[0].lanes, 4);
 }
 
 #[test]

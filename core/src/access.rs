@@ -1,8 +1,9 @@
-//! Which bytes of which memory a command touches, and how.
+//! Which bytes of which memory a command touches, and how: as a command keeps it, which knows where memory objects are and
+//! not what (`memory::access` does).
 
-use crate::command::notify::ADDRESS_BITS;
-use crate::memory::Memory;
-use std::ops::Range;
+use crate::notify::ADDRESS_BITS;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 /// How a command touches a range of bytes.
@@ -32,19 +33,6 @@ impl AccessMode {
     }
 }
 
-/// One access of a command: a byte range of a memory object and a mode.
-#[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
-    /// The memory.
-    pub memory: &'a Memory,
-    /// The first byte.
-    pub offset: u64,
-    /// Bytes.
-    pub length: u64,
-    /// The mode.
-    pub mode: AccessMode,
-}
-
 /// The largest memory object, in bytes: 4 TiB less one.
 pub const MAX_MEMORY_BYTES: u64 = (1 << BITS) - 1;
 const BITS: u32 = 42;
@@ -54,20 +42,14 @@ const ALIGN_BITS: u32 = 6;
 const _: () = assert!(ADDRESS_BITS - ALIGN_BITS + MODE_BITS + 2 * BITS == 128);
 
 /// An access packed into 16 bytes, as a command keeps it: 42 bits of address,
-/// 2 of mode, 42 each of offset and length.
+/// 2 of mode, 42 each of offset and length. It keeps nothing: its memory may be gone.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Argument([u64; 2]);
+pub struct PackedAccess([u64; 2]);
 
-impl Argument {
+impl PackedAccess {
     #[inline]
-    pub(crate) fn new(access: &Access<'_>) -> Self {
-        let address = std::ptr::from_ref(access.memory).expose_provenance() as u64;
-        Self::pack(address, access.mode, access.offset, access.length)
-    }
-
-    #[inline]
-    fn pack(address: u64, mode: AccessMode, offset: u64, length: u64) -> Self {
+    pub(crate) fn pack(address: u64, mode: AccessMode, offset: u64, length: u64) -> Self {
         debug_assert!(address.trailing_zeros() >= ALIGN_BITS && address >> ADDRESS_BITS == 0);
         debug_assert!(offset <= MAX_MEMORY_BYTES && length <= MAX_MEMORY_BYTES);
         let packed = u128::from(address >> ALIGN_BITS) << (2 * BITS + MODE_BITS)
@@ -82,37 +64,22 @@ impl Argument {
         u128::from(self.0[0]) | u128::from(self.0[1]) << 64
     }
 
-    /// The memory object.
+    /// Where the memory object is.
     #[inline]
-    pub(crate) fn memory_pointer(self) -> NonNull<Memory> {
+    pub(crate) fn address(self) -> NonNull<()> {
         let address = ((self.0[1] >> (2 * BITS + MODE_BITS - 64)) << ALIGN_BITS) as usize;
         // SAFETY: a reference was packed; it is not null.
         unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// The memory object. It lives until the command that this is an argument
-    /// of is over.
+    /// The argument that this was taken from, for somebody who knows that its memory is there.
+    ///
+    /// # Safety
+    /// For `'a`, a command that has this argument is not over; or it is one of a recorded graph, which lives.
     #[must_use]
     #[inline]
-    pub fn memory(&self) -> &Memory {
-        // SAFETY: memory outlives the commands that use it, and arguments are
-        // only reached through their command.
-        unsafe { self.memory_pointer().as_ref() }
-    }
-
-    /// The bytes in the host's space, allocated if need be.
-    ///
-    /// # Errors
-    /// If the host has no memory for them.
-    #[inline]
-    pub fn on_host(&self) -> crate::error::Result<RawArgument> {
-        let base = self.memory().host_pointer()?;
-        // SAFETY: the range was checked against the object at enqueue.
-        let pointer = unsafe { base.as_ptr().add(self.offset() as usize) };
-        Ok(RawArgument {
-            pointer,
-            length: self.length() as usize,
-        })
+    pub unsafe fn of_live_command<'a>(self) -> Argument<'a> {
+        Argument(self, PhantomData)
     }
 
     /// The mode.
@@ -148,6 +115,62 @@ impl Argument {
     }
 }
 
+/// One of a command's accesses. A command keeps its memory until it is over, so arguments are borrowed from it:
+///
+/// ```compile_fail,E0505
+/// use quipu_scheduler::{Command, command::ToDrivers};
+/// fn outlives(command: Command) -> u64 {
+///     let argument = command.arguments()[0];
+///     command.finish(Ok(()), &mut ToDrivers);
+///     argument.memory().size()
+/// }
+/// ```
+///
+/// And so is memory:
+///
+/// ```compile_fail,E0505
+/// use quipu_scheduler::{Command, command::ToDrivers};
+/// fn outlives(command: Command) -> u64 {
+///     let memory = command.arguments()[0].memory();
+///     command.finish(Ok(()), &mut ToDrivers);
+///     memory.size()
+/// }
+/// ```
+///
+/// What is kept for longer is a [`PackedAccess`].
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Argument<'a>(PackedAccess, PhantomData<&'a ()>);
+
+impl<'a> Argument<'a> {
+    /// As accesses that keep nothing.
+    #[must_use]
+    #[inline]
+    pub fn packed(arguments: &[Self]) -> &[PackedAccess] {
+        // SAFETY: the same in memory, as the type is transparent.
+        unsafe { &*(std::ptr::from_ref(arguments) as *const [PackedAccess]) }
+    }
+
+    /// As [`PackedAccess::of_live_command`], of all of a command's.
+    ///
+    /// # Safety
+    /// As for [`PackedAccess::of_live_command`].
+    #[inline]
+    pub(crate) unsafe fn all_of_live_command(accesses: &'a [PackedAccess]) -> &'a [Self] {
+        // SAFETY: the same in memory, as the type is transparent.
+        unsafe { &*(std::ptr::from_ref(accesses) as *const [Self]) }
+    }
+}
+
+impl Deref for Argument<'_> {
+    type Target = PackedAccess;
+
+    #[inline]
+    fn deref(&self) -> &PackedAccess {
+        &self.0
+    }
+}
+
 /// An argument as a native body sees it: resolved by the driver to memory that
 /// the code can address.
 #[derive(Clone, Copy, Debug)]
@@ -162,41 +185,13 @@ pub struct RawArgument {
 mod tests {
     use super::*;
 
-    #[test]
-    fn packing_keeps_every_field() {
-        let memory = Memory::detached_for_tests(64);
-        for mode in [
-            AccessMode::Read,
-            AccessMode::ReadWrite,
-            AccessMode::Overwrite,
-        ] {
-            for (offset, length) in [
-                (0, 0),
-                (0, 1),
-                (1, MAX_MEMORY_BYTES),
-                (MAX_MEMORY_BYTES, 0),
-                (12345, 67890),
-            ] {
-                let argument = Argument::new(&Access {
-                    memory: &memory,
-                    offset,
-                    length,
-                    mode,
-                });
-                assert_eq!(argument.memory_pointer(), NonNull::from(&*memory));
-                assert_eq!(argument.mode(), mode);
-                assert_eq!(argument.offset(), offset);
-                assert_eq!(argument.length(), length);
-            }
-        }
-    }
     /// As 64-bit Arm has, of which this machine need not be one.
     #[test]
     fn the_highest_address_fits() {
         let address = (1 << ADDRESS_BITS) - (1 << ALIGN_BITS);
         for mode in [AccessMode::Read, AccessMode::Overwrite] {
-            let argument = Argument::pack(address, mode, MAX_MEMORY_BYTES, MAX_MEMORY_BYTES);
-            assert_eq!(argument.memory_pointer().addr().get() as u64, address);
+            let argument = PackedAccess::pack(address, mode, MAX_MEMORY_BYTES, MAX_MEMORY_BYTES);
+            assert_eq!(argument.address().addr().get() as u64, address);
             assert_eq!(argument.mode(), mode);
             assert_eq!(argument.offset(), MAX_MEMORY_BYTES);
             assert_eq!(argument.length(), MAX_MEMORY_BYTES);

@@ -228,6 +228,7 @@ impl BuiltInKernel {
                     Some("a buffer".to_owned())
                 }
                 (_, PassedParameter::Value(_)) => Some("a value".to_owned()),
+                (_, PassedParameter::Local(_)) => Some("local memory".to_owned()),
                 (role, PassedParameter::Memory { element, shape }) => {
                     let mode = modes.next();
                     let fits = match role {

@@ -2,9 +2,11 @@
 
 use crate::built_in::BuiltInKernel;
 use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::space::{self, SpaceId};
+use crate::error::{Error, Result};
+use crate::memory::SpaceId;
+use crate::memory::space::{self, Allocator};
 use crate::portable::{KernelAttributes, PortableKernel};
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -75,7 +77,7 @@ pub struct DeviceProperties {
     pub global_memory: u64,
     /// The largest single buffer, in bytes.
     pub max_buffer: u64,
-    /// The sizes that a warp can have.
+    /// The sizes that a warp can have; none, if that is not known.
     pub warp_sizes: Vec<u32>,
     /// Highest clock rate, in MHz, if known.
     pub clock_mhz: Option<u32>,
@@ -105,7 +107,7 @@ pub enum Partition {
 pub struct Device(Arc<DeviceShared>);
 
 struct DeviceShared {
-    driver: Arc<dyn Driver>,
+    driver: ManuallyDrop<Arc<dyn Driver>>,
     index: usize,
     properties: DeviceProperties,
     space: SpaceId,
@@ -117,9 +119,17 @@ struct DeviceShared {
 
 impl Drop for DeviceShared {
     fn drop(&mut self) {
-        if self.parent.is_some() {
-            self.driver.forget_part(self.index);
+        if crate::process::is_forked() {
+            // A driver that ends waits for threads that are not here, and speaks to nodes on its parent's connections.
+            return;
         }
+        if self.parent.is_some() {
+            // SAFETY: made of what `partition` gave (`Device::partition`), and the last handle to it goes. Queues have handles,
+            // and commands their queues.
+            unsafe { self.driver.forget_part(self.index) };
+        }
+        // SAFETY: dropped once, here, and not used any more.
+        unsafe { ManuallyDrop::drop(&mut self.driver) };
     }
 }
 
@@ -144,8 +154,9 @@ impl Device {
     /// The devices of a driver.
     ///
     /// # Errors
-    /// If there are too many memory spaces in the process.
+    /// If there are too many memory spaces in the process, or it is a [child](crate::process) of one that used Quipu.
     pub fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
+        crate::process::enter()?;
         driver
             .devices()
             .into_iter()
@@ -162,14 +173,17 @@ impl Device {
     ) -> Result<Self> {
         let space = match properties.memory {
             MemorySpace::Host => SpaceId::HOST,
-            MemorySpace::Own(key) => space::register(driver, key)?,
+            MemorySpace::Own(key) => {
+                let allocator: Arc<dyn Allocator> = driver.clone();
+                space::register(&allocator, key)?
+            }
         };
         let id = NEXT_DEVICE.fetch_add(1, Ordering::Relaxed);
         if crate::trace::enabled() {
             crate::trace::name_device(id, &properties.name);
         }
         Ok(Self(Arc::new(DeviceShared {
-            driver: driver.clone(),
+            driver: ManuallyDrop::new(driver.clone()),
             index,
             domain: properties.domain.map(|key| domain_id(driver, key)),
             properties,
@@ -196,6 +210,27 @@ impl Device {
     #[must_use]
     pub fn driver_name(&self) -> &'static str {
         self.0.driver.name()
+    }
+
+    /// The device's selector: `cpu:0`, or `node-1/cuda:1` on another machine. A part of a device has a number of its own.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        self.0.driver.device_selector(self.0.index)
+    }
+
+    /// Whether a name means this device: its [selector](Device::selector), with or without the number (`cpu`, `node-1/cuda`), the
+    /// name of its machine (`node-1`), or that of its driver, with or without the device's number there (`remote:3`).
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let (selector, driver) = (self.selector(), self.driver_name());
+        let without_number = selector.rsplit_once(':').map(|(before, _)| before);
+        let machine = selector.rsplit_once('/').map(|(machine, _)| machine);
+        let number = name
+            .strip_prefix(driver)
+            .and_then(|rest| rest.strip_prefix(':'));
+        let names = [Some(&selector[..]), without_number, machine, Some(driver)];
+        names.contains(&Some(name))
+            || number.is_some_and(|number| number.parse() == Ok(self.0.index))
     }
 
     /// The driver.
@@ -234,10 +269,14 @@ impl Device {
         self.0.parent.as_ref()
     }
 
-    /// Bytes of its memory that are free, if known.
+    /// Bytes of its memory that are free, if known: never more than it has, though a machine may get more while it runs.
     #[must_use]
     pub fn free_memory(&self) -> Option<u64> {
-        self.0.driver.free_memory(self.0.index)
+        let free = self.0.driver.free_memory(self.0.index)?;
+        match self.properties().global_memory {
+            0 => Some(free),
+            memory => Some(free.min(memory)),
+        }
     }
 
     /// What a kernel is on the device: see [`Driver::kernel_attributes`].
@@ -246,6 +285,12 @@ impl Device {
     /// As there.
     pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
         self.0.driver.kernel_attributes(self.0.index, kernel)
+    }
+
+    /// Whether kernels there have fences between the blocks of a launch.
+    #[must_use]
+    pub fn has_device_fence(&self) -> bool {
+        self.0.driver.has_device_fence(self.0.index)
     }
 
     /// The kernels that it has built in.
@@ -275,17 +320,11 @@ impl Device {
         self.0.lost.get()
     }
 
-    /// Marks the device as lost: from now on, enqueues to it fail. Called by
+    /// Marks the device as lost: from now on, enqueues to it fail with this cause. Called by
     /// its driver, which fails what it holds.
-    pub(crate) fn mark_lost(&self, reason: &str) {
-        let _ = self.0.lost.set(
-            ErrorKind::DeviceLost {
-                device: self.name().to_owned(),
-                reason: reason.to_owned(),
-            }
-            .into(),
-        );
-        crate::context::note_loss();
+    pub(crate) fn mark_lost(&self, cause: Error) {
+        let _ = self.0.lost.set(cause);
+        crate::process::note_loss();
     }
 }
 

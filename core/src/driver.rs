@@ -29,33 +29,21 @@
 //! end nor another driver; a thread of a driver that ends commands gives back
 //! the slots that it has freed before it sleeps ([`crate::command::slab::flush`]).
 
-use crate::command::{Command, EventId};
+use crate::command::{Command, EventId, is_in_users_code};
 use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
-use crate::event::Waiter;
+use crate::event::{Waiter, may_wait};
+use crate::memory::space::Allocator;
 use crate::memory::{Memory, SpaceId};
 use crate::portable::{KernelAttributes, PortableKernel};
-use crate::queue::QueueShared;
+use crate::queue::place::QueueShared;
+pub use crate::router::{Notification, Resolved};
+use crate::router::{Router, Wait};
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// What a driver is told of a command that it holds.
-#[derive(Debug)]
-pub enum Notification {
-    /// The last wait is resolved: the command is the driver's to start and
-    /// finish, now.
-    Ready(Command),
-    /// One of several waits is resolved. Only drivers with a sync domain are
-    /// told.
-    Resolved {
-        /// The waiting command.
-        command: EventId,
-        /// What it waited for.
-        event: EventId,
-    },
-}
+use std::thread::JoinHandle;
 
 /// A wait for a command of the same sync domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +63,7 @@ pub struct Submission<'a> {
     /// The queue.
     pub queue: &'a QueueShared,
     /// A look at the command: its kind, arguments and operation.
-    pub command: Held,
+    pub command: CommandRef,
     /// Waits that are commands of the device's own sync domain and were not
     /// over when the command was enqueued.
     pub domain_waits: &'a [DomainWait],
@@ -87,14 +75,14 @@ pub struct Submission<'a> {
 /// orders commands itself may start one before the host knows that its waits
 /// are resolved; this is how it gets at the body.
 #[derive(Clone, Copy)]
-pub struct Held(NonNull<()>);
+pub struct CommandRef(NonNull<()>);
 
 // SAFETY: only a name; whoever looks at the command promises that it is held.
-unsafe impl Send for Held {}
+unsafe impl Send for CommandRef {}
 // SAFETY: as above.
-unsafe impl Sync for Held {}
+unsafe impl Sync for CommandRef {}
 
-impl Held {
+impl CommandRef {
     pub(crate) fn new(command: &Command) -> Self {
         Self(command.as_raw())
     }
@@ -111,9 +99,9 @@ impl Held {
     }
 }
 
-/// A thread that runs [brief](Command::is_brief) commands of its own enqueueing. It is of no use to others, and stays where it
+/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to others, and stays where it
 /// was made.
-pub trait Lender {
+pub trait InlineExecutor {
     /// From now on, what the thread enqueues is kept for it if it is ready and brief, unless another thread lends itself
     /// just now.
     fn begin(&mut self);
@@ -129,13 +117,23 @@ pub trait Lender {
 /// A driver. See the module.
 ///
 /// Every method may be called from any thread.
-pub trait Driver: Send + Sync + 'static {
+///
+/// # Safety
+/// A driver is trusted with users' memory and code. It runs a command's code, and uses its host memory, only while it has the
+/// command, and with the arguments that are resolved for that. What it allocates is nobody else's until it is freed.
+pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// The driver's name: lower case, one word.
     fn name(&self) -> &'static str;
 
     /// Its devices. The same list each time; an index into it names a device
     /// to the other methods.
     fn devices(&self) -> Vec<DeviceProperties>;
+
+    /// A device's selector, by which users choose it: the driver's name and the device's number, `cuda:1`. A driver of other
+    /// machines' devices puts the machine's name and a slash before the device's selector there.
+    fn device_selector(&self, device: usize) -> String {
+        format!("{}:{device}", self.name())
+    }
 
     /// Takes note of a command. Only called for devices with a sync domain.
     fn submit(&self, submission: Submission<'_>) {
@@ -163,11 +161,24 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// From now on, no thread of the driver's looks for ends of commands of polling queues, until
-    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as ever. May be called after that.
-    fn suspend_polling(&self) {}
+    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as ever. Neither waits for anything:
+    /// the core has locked which of them came last.
+    ///
+    /// ```compile_fail,E0133
+    /// fn hang(driver: &dyn quipu_scheduler::Driver) {
+    ///     driver.suspend_polling();
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// Called by the core ([`Context::polling`](crate::Context::polling)), which resumes as soon as a thread waits.
+    unsafe fn suspend_polling(&self) {}
 
     /// See [`suspend_polling`](Driver::suspend_polling).
-    fn resume_polling(&self) {}
+    ///
+    /// # Safety
+    /// Called by the core, once for each time that it has suspended polling.
+    unsafe fn resume_polling(&self) {}
 
     /// Tells of a held command's waits.
     fn notify(&self, notification: Notification);
@@ -206,7 +217,7 @@ pub trait Driver: Send + Sync + 'static {
     /// Has a thread lend itself to the driver, from time to time: one that enqueues what others say, and so is awake when a
     /// brief command comes for which a thread of the driver's would have to be woken. `None`, as by default, if the driver
     /// has no use for that.
-    fn lender(&self) -> Option<Box<dyn Lender>> {
+    fn inline_executor(&self) -> Option<Box<dyn InlineExecutor>> {
         None
     }
 
@@ -224,8 +235,8 @@ pub trait Driver: Send + Sync + 'static {
     }
 
     /// True if the driver runs native code: then a launch is run by
-    /// [`Command::run_native`]. A driver that does not takes launches that bring
-    /// their code along ([`Command::portable`]), and fails others.
+    /// [`Command::run_native`](crate::command::CommandView::run_native). A driver that does not takes launches that bring
+    /// their code along ([`Command::portable`](crate::command::CommandView::portable)), and fails others.
     fn runs_native_code(&self) -> bool {
         true
     }
@@ -235,6 +246,19 @@ pub trait Driver: Send + Sync + 'static {
     fn takes_code(&self, of: TypeId) -> bool {
         let _ = of;
         false
+    }
+
+    /// True if a device is given code of this type at all. A driver of other machines' devices takes more types than each of
+    /// them does.
+    fn device_takes_code(&self, device: usize, of: TypeId) -> bool {
+        let _ = device;
+        self.takes_code(of)
+    }
+
+    /// Whether code that is compiled for a device has fences between the blocks of a launch, as native code does.
+    fn has_device_fence(&self, device: usize) -> bool {
+        let _ = device;
+        true
     }
 
     /// What a kernel is on a device. Its code is compiled, if it was not yet for any launch, before this returns. A driver
@@ -274,14 +298,26 @@ pub trait Driver: Send + Sync + 'static {
         false
     }
 
+    /// From now on, at most so many bytes of a device's own memory are allocated. A driver without such memory takes no notice.
+    fn limit_memory(&self, device: usize, bytes: u64) {
+        let _ = (device, bytes);
+    }
+
+    /// True if a memory space of the driver's is several memories, between which it brings bytes by itself. Then launches
+    /// and copies of buffers with a content size also read what holds that size: their arguments are the front end's, and
+    /// behind them each such object that is not among those. If what writes the size fails, they
+    /// fail, too.
+    fn moves_within_spaces(&self) -> bool {
+        false
+    }
+
     /// True if commands may stay unrun until the queue is flushed.
     fn needs_flush(&self) -> bool {
         false
     }
 
-    /// True if no device of the driver runs anything or has anything to run. A
-    /// driver that cannot tell says no; then a wait on the serial device that
-    /// could never end is not found out, for this driver might end it.
+    /// True if no device of the driver runs anything or has anything to run, as the
+    /// [wait graph](crate::event::wait_graph) tells. A driver that cannot tell says no.
     fn is_idle(&self) -> bool {
         false
     }
@@ -301,9 +337,32 @@ pub trait Driver: Send + Sync + 'static {
         .into())
     }
 
-    /// Frees an allocation of the space `key`. The core makes sure that nothing
-    /// uses it.
-    fn free(&self, key: u32, address: u64, size: u64) {
+    /// Frees an allocation of the space `key`.
+    ///
+    /// An address is a number, so no safe code may free, read or write what is there:
+    ///
+    /// ```compile_fail,E0133
+    /// fn free(driver: &dyn quipu_scheduler::Driver) {
+    ///     driver.free(0, 4096, 64);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0133
+    /// fn read(driver: &dyn quipu_scheduler::Driver) {
+    ///     let _ = driver.read_allocation(0, 4096, 0, &mut [0]);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0133
+    /// fn write(driver: &dyn quipu_scheduler::Driver) {
+    ///     let _ = driver.write_allocation(0, 4096, 0, &[0]);
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space and size. The allocation was not
+    /// freed before. No command and no other call uses it, or will.
+    unsafe fn free(&self, key: u32, address: u64, size: u64) {
         let _ = (key, address, size);
     }
 
@@ -313,7 +372,17 @@ pub trait Driver: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the device reports.
-    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    ///
+    /// # Safety
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
+    /// returns, and no command writes it meanwhile. The bytes lie within it.
+    unsafe fn read_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         let _ = (address, offset, bytes);
         Err(ErrorKind::Unsupported {
             driver: self.name(),
@@ -329,7 +398,17 @@ pub trait Driver: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the device reports.
-    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Safety
+    /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
+    /// returns, and no command uses it meanwhile. The bytes lie within it.
+    unsafe fn write_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         let _ = (address, offset, bytes);
         Err(ErrorKind::Unsupported {
             driver: self.name(),
@@ -347,7 +426,11 @@ pub trait Driver: Send + Sync + 'static {
     /// by [`Memory::allocation`], so by whoever hands a command over. A driver that does
     /// not know says yes, and makes the user wait for his commands before there are
     /// more than fit.
-    fn is_in_use(&self, key: u32, address: u64, memory: &Memory) -> bool {
+    ///
+    /// # Safety
+    /// Called for the core as it makes room for a command of this driver's, on the thread that hands that one over
+    /// ([`Memory::allocation`]).
+    unsafe fn is_in_use(&self, key: u32, address: u64, memory: &Memory) -> bool {
         let _ = (key, address, memory);
         true
     }
@@ -403,8 +486,114 @@ pub trait Driver: Send + Sync + 'static {
     /// that number, no queue and no command of it is left, and the number may be
     /// given to another. Called by the thread that drops the last of them, which
     /// may be one of the driver's own.
-    fn forget_part(&self, device: usize) {
+    ///
+    /// What is enqueued to a part that its driver has forgotten may never run, or run elsewhere, so no safe code may say this:
+    ///
+    /// ```compile_fail,E0133
+    /// fn forget(driver: &dyn quipu_scheduler::Driver) {
+    ///     driver.forget_part(1);
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// [`partition`](Driver::partition) of this driver gave the number, which was not forgotten since. No device, queue or
+    /// command of the part is left.
+    unsafe fn forget_part(&self, device: usize) {
         let _ = device;
+    }
+}
+
+/// Waits for a thread of a driver that was told to end. It may be inside of a user's code, which may wait for what the calling
+/// thread does, or drop what that one ends. So a thread of any driver, and one that calls a user's code in the core, waits for
+/// nobody: the other one ends when that code returns.
+///
+/// # Errors
+/// What it panicked with.
+pub fn join_ended(thread: JoinHandle<()>) -> std::thread::Result<()> {
+    if crate::process::is_thread_of_driver() || is_in_users_code() || !may_wait() {
+        return Ok(());
+    }
+    thread.join()
+}
+
+/// So the floors below have it.
+impl<D: Driver> Router for D {
+    fn driver_name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn tell(&self, notification: Notification) {
+        self.notify(notification);
+    }
+
+    fn hand_over(&self, commands: &mut Vec<Command>) {
+        self.notify_ready(commands);
+    }
+
+    fn flush_queue(&self, queue: &QueueShared) {
+        self.flush(queue);
+    }
+
+    fn join_wait(&self, wait: &dyn Wait) -> Result<()> {
+        self.join(Waiter::of(wait))
+    }
+
+    fn is_run_by_waits(&self) -> bool {
+        self.runs_on_waiting_threads()
+    }
+
+    fn takes_ready_graphs(&self) -> bool {
+        self.plays_graphs()
+    }
+
+    fn has_nothing_to_do(&self) -> bool {
+        self.is_idle()
+    }
+
+    unsafe fn pause_polling(&self) {
+        // SAFETY: the contract of `Router::pause_polling`, which the caller keeps, is that of this method.
+        unsafe { self.suspend_polling() };
+    }
+
+    unsafe fn continue_polling(&self) {
+        // SAFETY: the contract of `Router::continue_polling`, which the caller keeps, is that of this method.
+        unsafe { self.resume_polling() };
+    }
+}
+
+impl<D: Driver> Allocator for D {
+    fn allocate_bytes(&self, key: u32, size: u64) -> Result<u64> {
+        self.allocate(key, size)
+    }
+
+    unsafe fn free_bytes(&self, key: u32, address: u64, size: u64) {
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        unsafe { self.free(key, address, size) };
+    }
+
+    unsafe fn read_bytes(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        unsafe { self.read_allocation(key, address, offset, bytes) }
+    }
+
+    unsafe fn write_bytes(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        unsafe { self.write_allocation(key, address, offset, bytes) }
+    }
+
+    unsafe fn uses(&self, key: u32, address: u64, memory: &Memory) -> bool {
+        // SAFETY: the caller keeps the contract of `Allocator`'s method, which is that of `Driver`'s.
+        unsafe { self.is_in_use(key, address, memory) }
+    }
+
+    fn brings_directly(&self, from: SpaceId, to: SpaceId) -> bool {
+        self.has_route(from, to)
     }
 }
 

@@ -2,14 +2,14 @@
 
 use crate::access::RawArgument;
 use crate::operation::{Step, bytes_of_pieces, pieces_of};
-use quipu_choice::{Choice, Share, Way};
+use quipu_choice::{Choice, Share, Variant};
 use std::ops::Range;
 
 /// Bytes from which on nothing of what is written would be found in a cache: more than the largest of them have room for.
 pub(crate) const PAST_CACHES: usize = 32 << 20;
 
 /// Whether fills of so many go around the caches, where they can. That spares the memory to be read before it is written,
-/// but has fewer stores under way at a time; which is more differs from machine to machine.
+/// but has fewer stores under variant at a time; which is more differs from machine to machine.
 static AROUND_CACHES: Choice = Choice::new();
 
 /// A repeated pattern. The first argument is the destination: all of it, or rows of it that are apart.
@@ -116,7 +116,7 @@ impl Fill {
     }
 
     /// In how many pieces of neighbouring bytes or rows several threads can carry the fill out: of as many groups
-    /// [`Command::run_native`](crate::Command::run_native) is then to be called. One where it is short.
+    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short.
     #[must_use]
     pub fn pieces(&self, destination: RawArgument) -> u32 {
         let length = destination.length as u64;
@@ -167,9 +167,9 @@ impl Fill {
         };
         let pattern = self.pattern();
         if let Some(share) = far {
-            let is_filled = AROUND_CACHES.run(share, |way| match way {
-                Way::First => fill_lines(bytes, pattern, fill_past_caches),
-                Way::Second => fill_lines(bytes, pattern, fill_through_caches),
+            let is_filled = AROUND_CACHES.run(share, |variant| match variant {
+                Variant::First => fill_lines(bytes, pattern, fill_past_caches),
+                Variant::Second => fill_lines(bytes, pattern, fill_through_caches),
             });
             if is_filled {
                 return;

@@ -1,36 +1,23 @@
 //! What front ends enqueue.
 
-use crate::access::{Access, AccessMode, RawArgument};
+use crate::access::{AccessMode, RawArgument};
+pub use crate::check::MAX_GROUPS;
+use crate::check::{
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, write_access,
+};
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
 use crate::graph::Graph;
 use crate::memory::Memory;
+use crate::memory::access::Access;
 use crate::native::NativeEnqueue;
 use crate::operation::{
-    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, Fill, HostMemory, LaunchBody, MarkerBody,
-    NativeEnqueueBody, NativeKernel, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
+    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, HostMemory, MarkerBody, NativeEnqueueBody,
+    NativeKernel, NativeLaunch, READ, Step, TaskBody, Transfer, TransferBody, WRITE,
 };
-use crate::overlap::refuse_overlap;
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
 use std::any::Any;
-
-/// The most work-groups of one launch.
-pub const MAX_GROUPS: u64 = 1 << 31;
-
-#[inline]
-pub(crate) fn check_groups(groups: u64) -> Result<u32> {
-    match u32::try_from(groups) {
-        Ok(small) if groups <= MAX_GROUPS => Ok(small),
-        _ => Err(ErrorKind::InvalidSize {
-            what: "launch a kernel",
-            problem: format!(
-                "{groups} work-groups exceed the most of one launch, {MAX_GROUPS}; use larger groups"
-            ),
-        }
-        .into()),
-    }
-}
 
 impl Queue {
     /// Launches a native kernel over `groups` work-groups. With no groups,
@@ -47,8 +34,16 @@ impl Queue {
         request: &Request<'_>,
     ) -> Result<Event> {
         let groups = check_groups(groups)?;
-        if LaunchBody::<K>::fits(request.accesses.len()) {
-            self.enqueue(LaunchBody(kernel), groups, request)
+        if let Some(sizes) = self.sizes_to_read(request.accesses) {
+            let accesses = sizes.behind(request.accesses);
+            let request = Request {
+                accesses: &accesses,
+                ..*request
+            };
+            return self.enqueue(BoxedLaunch(Box::new(kernel)), groups, &request);
+        }
+        if NativeLaunch::<K>::fits(request.accesses.len()) {
+            self.enqueue(NativeLaunch(kernel), groups, request)
         } else {
             self.enqueue(BoxedLaunch(Box::new(kernel)), groups, request)
         }
@@ -66,8 +61,16 @@ impl Queue {
         request: &Request<'_>,
     ) -> Result<()> {
         let groups = check_groups(groups)?;
-        if LaunchBody::<K>::fits(request.accesses.len()) {
-            self.post(LaunchBody(kernel), groups, request)
+        if let Some(sizes) = self.sizes_to_read(request.accesses) {
+            let accesses = sizes.behind(request.accesses);
+            let request = Request {
+                accesses: &accesses,
+                ..*request
+            };
+            return self.post(BoxedLaunch(Box::new(kernel)), groups, &request);
+        }
+        if NativeLaunch::<K>::fits(request.accesses.len()) {
+            self.post(NativeLaunch(kernel), groups, request)
         } else {
             self.post(BoxedLaunch(Box::new(kernel)), groups, request)
         }
@@ -266,7 +269,7 @@ impl Queue {
     ///
     /// # Errors
     /// If the region does not fit its accesses, or its two sides [share
-    /// bytes](refuse_overlap), or as [`Queue::launch`].
+    /// bytes](crate::overlap::refuse_overlap), or as [`Queue::launch`].
     pub fn copy(
         &self,
         source: Access<'_>,
@@ -283,8 +286,10 @@ impl Queue {
             },
             write_access(destination, dense),
         ];
+        let sizes = self.sizes_to_read(&accesses);
+        let with_sizes = sizes.as_ref().map(|sizes| sizes.behind(&accesses));
         let request = Request {
-            accesses: &accesses,
+            accesses: with_sizes.as_deref().unwrap_or(&accesses),
             waits,
             ..Request::default()
         };
@@ -362,139 +367,5 @@ impl Memory {
     #[must_use]
     pub fn same_context(&self, other: &Memory) -> bool {
         self.context_id() == other.context_id()
-    }
-}
-
-/// Checks a pattern against the bytes that it is to fill.
-pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
-    let fill = Fill::new(pattern)
-        .filter(|_| length.is_multiple_of(pattern.len() as u64))
-        .ok_or_else(|| ErrorKind::InvalidSize {
-            what: "fill a buffer",
-            problem: format!(
-                "a pattern of {} bytes for a range of {length}; use 1 to 16 bytes that divide it",
-                pattern.len(),
-            ),
-        })?;
-    Ok(fill)
-}
-
-/// Checks a pattern against the rows that it is to fill, and gives the access that it takes.
-pub(crate) fn check_fill_rows<'a>(
-    destination: Access<'a>,
-    pattern: &[u8],
-    row: u64,
-    steps: &[Step],
-) -> Result<(Fill, Access<'a>)> {
-    let fill = check_fill(row, pattern)?;
-    let bad = |problem: String| ErrorKind::InvalidSize {
-        what: "fill a buffer",
-        problem,
-    };
-    if row == 0 || steps.iter().any(|step| step.count == 0) {
-        return Err(bad("no rows, or empty ones; leave the command out".to_owned()).into());
-    }
-    let too_long = || {
-        bad(format!(
-            "rows that do not fit into the {} bytes that are accessed",
-            destination.length
-        ))
-    };
-    let fits = |span: &u64| *span <= destination.length;
-    let mut span = Some(row).filter(fits).ok_or_else(too_long)?;
-    let mut bytes = row;
-    for step in steps.iter().rev().filter(|step| step.count > 1) {
-        if step.destination_stride < span {
-            return Err(bad(format!(
-                "rows that overlap: {} steps of {} bytes over what spans {span}; fill them one by one",
-                step.count, step.destination_stride
-            ))
-            .into());
-        }
-        let further = step.destination_stride.checked_mul(step.count - 1);
-        let whole = further.and_then(|further| span.checked_add(further));
-        span = whole.filter(fits).ok_or_else(too_long)?;
-        // No more than what they span.
-        bytes *= step.count;
-    }
-    let is_dense = bytes == destination.length;
-    let access = write_access(destination, is_dense);
-    Ok((
-        if is_dense {
-            fill
-        } else {
-            fill.of_rows(row, steps)
-        },
-        access,
-    ))
-}
-
-/// Checks a region against the sides of a copy; true if it covers the destination.
-pub(crate) fn check_copy(
-    source: &Access<'_>,
-    destination: &Access<'_>,
-    row: u64,
-    steps: &[Step],
-) -> Result<bool> {
-    let dense = check_region("copy", row, steps, source.length, destination.length)?;
-    refuse_overlap(source, destination, row, steps)?;
-    Ok(dense)
-}
-
-/// What is written wholly need not be brought there first.
-pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
-    Access {
-        mode: if dense {
-            AccessMode::Overwrite
-        } else {
-            AccessMode::ReadWrite
-        },
-        ..access
-    }
-}
-
-/// Checks a region against its sides; true if it covers the destination.
-pub(crate) fn check_region(
-    what: &'static str,
-    row: u64,
-    steps: &[Step],
-    source: u64,
-    destination: u64,
-) -> Result<bool> {
-    let bad = |problem: String| ErrorKind::InvalidSize { what, problem };
-    if row == 0 || steps.iter().any(|step| step.count == 0) {
-        return Err(
-            bad("a region with an extent of zero; leave the command out".to_owned()).into(),
-        );
-    }
-    let span = |stride: fn(&Step) -> u64| {
-        steps.iter().try_fold(row, |span, step| {
-            span.checked_add(stride(step).checked_mul(step.count - 1)?)
-        })
-    };
-    let bytes = steps
-        .iter()
-        .try_fold(row, |bytes, step| bytes.checked_mul(step.count));
-    match (
-        span(|s| s.source_stride),
-        span(|s| s.destination_stride),
-        bytes,
-    ) {
-        (Some(from), Some(to), Some(bytes)) if from <= source && to <= destination => {
-            // Each step starts where the one inside of it ends: no gaps, and no
-            // row on top of another.
-            let mut size = row;
-            let gapless = steps.iter().rev().all(|step| {
-                let adjoins = step.count == 1 || step.destination_stride == size;
-                size *= step.count;
-                adjoins
-            });
-            Ok(gapless && bytes == destination)
-        }
-        (Some(from), Some(to), Some(_)) => Err(bad(format!(
-            "the region spans {from} bytes of the source's {source} and {to} of the destination's {destination}"
-        ))
-        .into()),
-        _ => Err(bad("the region's extents overflow 64 bits".to_owned()).into()),
     }
 }

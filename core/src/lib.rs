@@ -13,22 +13,22 @@
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
 //! | [`overlap`] | whether a copy within one memory object writes what it reads |
+//! | [`panics`] | what a contained panic said, and where |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
 //! | [`built_in`] | kernels that devices have by themselves |
 //! | [`polling`] | users who look for what has ended themselves |
+//! | [`process`] | children of `fork`, which cannot use what their parent has |
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | what happened when |
 
 pub mod access;
-mod bias;
 pub mod built_in;
-pub mod clock;
+mod check;
 pub mod command;
 pub mod context;
 pub mod device;
 pub mod driver;
-pub mod error;
 pub mod event;
 mod fill;
 pub mod front;
@@ -40,19 +40,22 @@ pub mod overlap;
 pub mod polling;
 pub mod portable;
 pub mod queue;
-pub mod sync;
-pub mod trace;
+mod router;
 mod tracing_records;
 
-pub use access::{Access, AccessMode, RawArgument};
+pub(crate) use quipu_scheduler_base::{bias, limits, notify, observers, shown, state, watching};
+pub use quipu_scheduler_base::{clock, error, panics, process, sync, trace};
+
+pub use access::{AccessMode, RawArgument};
 pub use built_in::{BuiltIn, BuiltInKernel, BuiltInParameter};
-pub use command::{Command, EventId, Kind, Phase};
-pub use context::Context;
+pub use command::{Command, CommandView, EventId, Kind, Phase};
+pub use context::{Context, Failures};
 pub use device::{Device, DeviceKind, DeviceProperties, MemorySpace, Partition};
 pub use driver::Driver;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Clock, Event, Profile, SystemClock, UserEvent};
 pub use graph::{Graph, Recording};
+pub use memory::access::Access;
 pub use memory::{MemoryRef, SpaceId};
 pub use native::{NativeBytes, NativeEnqueue, NativeQueue};
 pub use polling::Polling;

@@ -11,7 +11,6 @@
 use crate::access::{AccessMode, RawArgument};
 use crate::command::Command;
 use crate::error::{ErrorKind, Result};
-use crate::operation::drop_panic;
 use std::any::{Any, TypeId, type_name};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -131,7 +130,7 @@ impl NativeEnqueue {
             length: raw.length,
             mode: argument.mode(),
         });
-        self.call(command.label(), queue, bytes.collect())
+        command.run_inside(|| self.call(command.label(), queue, bytes.collect()))
     }
 }
 
@@ -143,15 +142,9 @@ impl std::fmt::Debug for NativeEnqueue {
 
 /// The error of a command whose code has panicked.
 pub fn panicked(label: &str, panic: Box<dyn Any + Send>) -> crate::Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|message| (*message).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned());
-    drop_panic(panic);
     ErrorKind::Panicked {
         what: format!("'{label}'"),
-        message,
+        message: crate::panics::text_of(panic),
     }
     .into()
 }

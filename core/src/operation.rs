@@ -3,23 +3,24 @@
 //!
 //! A body's state lives in the command's slot if it is small, else in a box. A
 //! native body (a Rust closure or kernel) is run by
-//! [`Command::run_native`]; transfers and fills are data that a driver carries
+//! [`Command::run_native`](crate::command::CommandView::run_native); transfers and fills are data that a driver carries
 //! out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where
 //! it can address the memory. Long ones have pieces, which are run like groups of
 //! a launch: [`Transfer::pieces`], [`Fill::pieces`].
 
-use crate::access::Argument;
-use crate::access::RawArgument;
-use crate::command::Command;
-use crate::command::slot::{INLINE_ARGUMENTS, Kind, PAYLOAD_BYTES, Vtable};
+use crate::access::{PackedAccess, RawArgument};
+use crate::command::CommandView;
+use crate::command::recorded::Graph;
+use crate::command::slot::{INLINE_ARGUMENTS, Kind, PAYLOAD_BYTES, Rare, Vtable};
 use crate::error::{Error, Result};
 pub use crate::fill::Fill;
 use crate::fill::PAST_CACHES;
-use crate::graph::Graph;
 use crate::memory::SpaceId;
 use crate::native::NativeEnqueue;
+pub use crate::panics::drop_panic;
+use crate::panics::quietly;
 use crate::portable::PortableKernel;
-use quipu_choice::{Choice, Share, Way};
+use quipu_choice::{Choice, Share, Variant};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub trait NativeKernel: Send + Sync + 'static {
     }
 
     /// True if so many work-groups are known to take a few microseconds at most: then a thread that
-    /// [lends itself](crate::driver::Lender) to a driver may run them.
+    /// [lends itself](crate::driver::InlineExecutor) to a driver may run them.
     fn is_brief(&self, groups: u32) -> bool {
         let _ = groups;
         false
@@ -106,7 +107,7 @@ impl HostMemory {
     /// Host memory at `pointer`, of `length` bytes.
     ///
     /// # Safety
-    /// Until the transfer is over the memory is valid, for reads if it is the
+    /// Until every transfer is over that this, or a clone of it, is a side of, the memory is valid, for reads if it is the
     /// source and for writes if it is the destination, from any thread, and
     /// nobody else writes it (or, for a destination, reads it); `keep` may be
     /// what ensures its life. An enqueue to a blocking queue that fails because
@@ -179,7 +180,7 @@ impl Transfer {
     }
 
     /// In how many pieces of neighbouring bytes several threads can carry the transfer out: of as many groups
-    /// [`Command::run_native`] is then to be called. One where it is short, where it is not linear, and where its sides
+    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short, where it is not linear, and where its sides
     /// overlap.
     #[must_use]
     pub fn pieces(&self, arguments: &[RawArgument]) -> u32 {
@@ -216,9 +217,9 @@ impl Transfer {
         // SAFETY: as the caller promises; the ranges were just checked.
         let copy = |copy| unsafe { copy_each(source, destination, pieces, length, copy) };
         if is_far {
-            BY_LINES.run(share, |way| match way {
-                Way::First => copy(copy_by_library),
-                Way::Second => copy(copy_by_lines),
+            BY_LINES.run(share, |variant| match variant {
+                Variant::First => copy(copy_by_library),
+                Variant::Second => copy(copy_by_lines),
             });
         } else {
             copy(copy_by_library);
@@ -265,7 +266,7 @@ impl Transfer {
 /// go around the caches: see [`fill`](crate::fill).
 static BY_LINES: Choice = Choice::new();
 
-/// A way to copy bytes that do not overlap.
+/// A variant to copy bytes that do not overlap.
 type Copying = unsafe fn(*const u8, *mut u8, usize);
 
 /// Copies pieces of so many bytes.
@@ -367,7 +368,7 @@ impl Migration {
     /// How many of an argument's bytes, from its first on, are in use, if the
     /// content size is this number, little-endian. At most all of them.
     #[must_use]
-    pub fn used(argument: &crate::access::Argument, content_size: [u8; 8]) -> usize {
+    pub fn used(argument: &PackedAccess, content_size: [u8; 8]) -> usize {
         u64::from_le_bytes(content_size)
             .saturating_sub(argument.offset())
             .min(argument.length()) as usize
@@ -378,7 +379,7 @@ impl Migration {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Operation<'a> {
-    /// Native code over this many work-groups, by [`Command::run_native`].
+    /// Native code over this many work-groups, by [`Command::run_native`](crate::command::CommandView::run_native).
     Launch {
         /// The number of work-groups.
         groups: u32,
@@ -389,7 +390,7 @@ pub enum Operation<'a> {
     Fill(&'a Fill),
     /// The first argument's bytes, from space to space.
     Migrate(&'a Migration),
-    /// A closure on the host, by [`Command::run_native`] over `0..1`.
+    /// A closure on the host, by [`Command::run_native`](crate::command::CommandView::run_native) over `0..1`.
     HostTask,
     /// A closure that puts work of its own into the driver's queue: only on drivers that
     /// [take it](crate::Driver::takes_native).
@@ -400,7 +401,13 @@ pub enum Operation<'a> {
     Nothing,
 }
 
-impl Command {
+// What a `CommandView` gives to any thread: see there.
+const _: () = {
+    const fn is_shared<T: Sync + ?Sized>() {}
+    is_shared::<Operation<'static>>();
+};
+
+impl CommandView {
     /// What the command does.
     #[must_use]
     pub fn operation(&self) -> Operation<'_> {
@@ -446,7 +453,7 @@ pub(crate) trait Body: Sized {
         } else {
             0
         };
-        size_of::<Self>() + inline * size_of::<Argument>() <= PAYLOAD_BYTES
+        size_of::<Self>() + inline * size_of::<PackedAccess>() <= PAYLOAD_BYTES
             && align_of::<Self>() <= 8
     }
 }
@@ -460,19 +467,12 @@ unsafe fn drop_in_slot<T>(state: *mut u8) {
         unsafe { std::ptr::drop_in_place(state.cast::<T>()) };
     }));
     if let Err(panic) = outcome {
-        tracing::error!(
-            "what a command owned panicked as it was dropped; the command is unaffected"
-        );
         drop_panic(panic);
-    }
-}
-
-/// Drops what a contained panic carried. That may panic too, and what it then
-/// carries is leaked: somewhere this has to end.
-pub fn drop_panic(payload: Box<dyn std::any::Any + Send>) {
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
-    if let Err(again) = outcome {
-        std::mem::forget(again);
+        quietly(|| {
+            tracing::error!(
+                "what a command owned panicked as it was dropped; the command is unaffected"
+            );
+        });
     }
 }
 
@@ -490,13 +490,13 @@ pub(crate) unsafe fn no_run(_: *mut u8, _: &[RawArgument], _: Range<u32>) -> Res
 }
 
 /// A kernel launch.
-pub(crate) struct LaunchBody<K>(pub(crate) K);
+pub(crate) struct NativeLaunch<K>(pub(crate) K);
 
-impl<K: NativeKernel> Body for LaunchBody<K> {
+impl<K: NativeKernel> Body for NativeLaunch<K> {
     const VTABLE: &'static Vtable = &Vtable {
         kind: Kind::Launch,
         needs_no_device: false,
-        // SAFETY: the state is a `LaunchBody<K>`.
+        // SAFETY: the state is a `NativeLaunch<K>`.
         name: |state| unsafe { (*state.cast::<Self>()).0.name() },
         // SAFETY: as above; the rest as the caller promises.
         run: |state, arguments, groups| unsafe { (*state.cast::<Self>()).0.run(arguments, groups) },
@@ -504,6 +504,7 @@ impl<K: NativeKernel> Body for LaunchBody<K> {
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         // SAFETY: as above.
         brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
+        rare: Rare::NONE,
         drop: drop_state::<Self>(),
     };
 }
@@ -524,6 +525,7 @@ impl Body for BoxedLaunch {
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         // SAFETY: as above.
         brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
+        rare: Rare::NONE,
         drop: drop_state::<Self>(),
     };
 }
@@ -544,23 +546,7 @@ where
         run: |state, arguments, _| unsafe { (*state.cast::<Self>()).0(arguments) },
         portable: |_| None,
         brief: |_, _| false,
-        drop: drop_state::<Self>(),
-    };
-}
-
-/// A launch of a recorded graph: of one whose commands are submitted one by one,
-/// or of one that the driver has taken.
-#[repr(transparent)]
-pub(crate) struct GraphBody<const TAKEN: bool>(pub(crate) Graph);
-
-impl<const TAKEN: bool> Body for GraphBody<TAKEN> {
-    const VTABLE: &'static Vtable = &Vtable {
-        kind: Kind::Graph,
-        needs_no_device: !TAKEN,
-        name: |_| "graph",
-        run: no_run,
-        portable: |_| None,
-        brief: |_, _| false,
+        rare: Rare::NONE,
         drop: drop_state::<Self>(),
     };
 }
@@ -587,6 +573,7 @@ where
         },
         portable: |_| None,
         brief: |_, _| false,
+        rare: Rare::NONE,
         drop: drop_state::<Self>(),
     };
 }
@@ -604,6 +591,7 @@ macro_rules! data_body {
                 run: $run,
                 portable: |_| None,
                 brief: |_, _| false,
+                rare: Rare::NONE,
                 drop: drop_state::<Self>(),
             };
         }
@@ -659,6 +647,7 @@ impl<T: Send> Body for MarkerBody<T> {
         run: no_run,
         portable: |_| None,
         brief: |_, _| false,
+        rare: Rare::NONE,
         drop: drop_state::<Self>(),
     };
 }

@@ -7,8 +7,8 @@
 //! are as far apart as two bytes of *one* of them are: by so many steps along each dimension, fewer than it has, and by
 //! less than a row. Of others it is not looked at whether rows miss each other: they overlap if their spans do.
 
-use crate::access::Access;
 use crate::error::{ErrorKind, Result};
+use crate::memory::access::Access;
 use crate::operation::Step;
 
 /// Refuses a copy between regions that share bytes. They lie within their accesses, each from its first byte on.

@@ -45,10 +45,11 @@ impl CodeKey {
 
 /// A launch's kernel as code for a driver to compile, and what is passed to it.
 pub trait PortableKernel: Send + Sync {
-    /// The code's name.
+    /// The code's name. Asked for also by an enqueue, with what the command uses locked: it has to be at hand, and nothing that
+    /// uses this crate may be called for it.
     fn key(&self) -> CodeKey;
 
-    /// The type of what [`code`](Self::code) gives.
+    /// The type of what [`code`](Self::code) gives. As for [`key`](Self::key).
     fn code_type(&self) -> TypeId;
 
     /// The code.
@@ -68,7 +69,7 @@ pub trait PortableKernel: Send + Sync {
     ///
     /// # Errors
     /// If it cannot be passed.
-    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()>;
+    fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()>;
 }
 
 /// What a kernel is on a device, as it was compiled for it.
@@ -112,6 +113,8 @@ pub struct Passed {
     pub threads: Extents,
     /// Elements of a thread.
     pub elements: Extents,
+    /// The position of the first thread; empty if that is zero along each dimension. Only kernels that are texts have another.
+    pub offset: Extents,
     /// For each parameter, in order.
     pub parameters: SmallVec<[PassedParameter; 6]>,
     /// The largest number among those values that are a `usize` or an `isize` alone, which code is passed in as many bytes
@@ -138,6 +141,8 @@ pub enum PassedParameter {
         /// one without gaps, empty.
         shape: Option<Box<(Extents, Extents)>>,
     },
+    /// So many bytes of memory of each block's own, for a kernel that is a text.
+    Local(u64),
 }
 
 impl PassedParameter {

@@ -3,6 +3,7 @@
 use crate::command::EventId;
 use crate::command::slot::{Kind, Slot, Times};
 use crate::error::Error;
+use crate::panics::quietly;
 use crate::trace::{self, CommandKind, CommandRecord};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,17 +58,18 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Er
         Kind::Graph => CommandKind::Graph,
         Kind::UserEvent => return,
     };
-    // SAFETY: queues are never freed, and this command still counts in its.
-    let Some(queue) = (unsafe { slot.queue.get().as_ref() }) else {
+    let Some(place) = slot.queue.get() else {
         return;
     };
+    // SAFETY: the command's byte is not set yet, so it is not over for its queue.
+    let queue = unsafe { place.in_use() };
     let name = match slot.extension().and_then(|e| e.label.clone()) {
         Some(label) => trace::Name::from(label),
         None => trace::Name::from(times.name),
     };
     let mut record = CommandRecord::new(times.number.load(Ordering::Relaxed), kind, name);
     record.queue = queue.id();
-    record.device = queue.device().map_or(0, crate::Device::id);
+    record.device = queue.head().device.as_ref().map_or(0, |device| device.id);
     record.worker = times.lane.load(Ordering::Relaxed);
     record.bytes = times.bytes;
     record.queued_ns = times.queued.load(Ordering::Relaxed);
@@ -78,7 +80,12 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Er
         // No device has run it: the commands are shown themselves.
         record.started_ns = record.ended_ns;
     }
-    record.failed = failed.map(Error::to_string);
+    // How a user's error is shown is a user's code, and the command is in the middle of its end.
+    record.failed = failed.map(|error| {
+        let mut text = "failed, with an error whose text panics".to_owned();
+        quietly(|| text = error.to_string());
+        text
+    });
     record.waits = std::mem::take(
         &mut *times
             .waits

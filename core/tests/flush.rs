@@ -1,17 +1,20 @@
-//! What a driver may rely on: what a thread hands over that [sees to it](sees_to) is flushed after that, whoever else
+//! What a driver may rely on: what a thread hands over that [sees to it](will_poll) is flushed after that, whoever else
 //! flushes meanwhile.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_core::command::ToDrivers;
-use quipu_core::driver::{Notification, Submission};
-use quipu_core::event::{Waiter, sees_to};
-use quipu_core::queue::QueueShared;
-use quipu_core::{
+use quipu_scheduler::command::ToDrivers;
+use quipu_scheduler::driver::{Notification, Submission};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::event::{Clock, Waiter, replace_joiner, will_poll};
+use quipu_scheduler::queue::QueueShared;
+use quipu_scheduler::{
     Command, Context, Device, DeviceKind, DeviceProperties, Driver, MemorySpace, Queue,
-    QueueOptions, Request, Result,
+    QueueOptions, Request, Result, UserEvent,
 };
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Has another thread flush what it is just told of, and keeps that until it is waited for.
 #[derive(Default)]
@@ -28,33 +31,14 @@ struct State {
     command: Option<Command>,
 }
 
-impl Driver for Interrupted {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Interrupted {
     fn name(&self) -> &'static str {
         "interrupted"
     }
 
     fn devices(&self) -> Vec<DeviceProperties> {
-        vec![DeviceProperties {
-            name: "interrupted".to_owned(),
-            kind: DeviceKind::Accelerator,
-            vendor: "the test".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
-            global_memory: 0,
-            max_buffer: 0,
-            warp_sizes: vec![1],
-            clock_mhz: None,
-            memory: MemorySpace::Host,
-            domain: Some(0),
-            concurrent_commands: 1,
-            caller_runs: false,
-        }]
+        properties("interrupted")
     }
 
     fn needs_flush(&self) -> bool {
@@ -71,7 +55,7 @@ impl Driver for Interrupted {
         let Notification::Ready(command) = notification else {
             return;
         };
-        assert!(sees_to(std::ptr::from_ref(self).cast()));
+        assert!(will_poll(std::ptr::from_ref(self).cast()));
         let queue = self.queue.lock().unwrap().take().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| queue.flush());
@@ -101,4 +85,237 @@ fn what_is_handed_over_is_flushed_after_that() {
         let state = driver.state.lock().unwrap();
         assert!(Some(state.flushes) > state.before, "it was not flushed");
     }
+}
+
+fn properties(name: &str) -> Vec<DeviceProperties> {
+    vec![DeviceProperties {
+        name: name.to_owned(),
+        kind: DeviceKind::Accelerator,
+        vendor: "the test".to_owned(),
+        multiprocessors: 1,
+        max_grid_blocks: [1; 3],
+        max_grid_block_count: 1,
+        max_block_threads: [1; 3],
+        max_block_thread_count: 1,
+        max_thread_elements: [1; 3],
+        max_thread_element_count: 1,
+        shared_memory_per_block: 0,
+        global_memory: 0,
+        max_buffer: 0,
+        warp_sizes: vec![1],
+        clock_mhz: None,
+        memory: MemorySpace::Host,
+        domain: Some(0),
+        concurrent_commands: 1,
+        caller_runs: false,
+    }]
+}
+
+/// Runs what it has when it is flushed, or panics.
+struct Late {
+    ready: Mutex<Vec<Command>>,
+    panics: bool,
+}
+
+// SAFETY: it runs commands that touch no memory.
+unsafe impl Driver for Late {
+    fn name(&self) -> &'static str {
+        "late"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        properties("late")
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn submit(&self, _: Submission<'_>) {}
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.ready.lock().unwrap().push(command);
+        }
+    }
+
+    fn flush(&self, _: &QueueShared) {
+        assert!(!self.panics, "a driver that panics");
+        let ready = std::mem::take(&mut *self.ready.lock().unwrap());
+        for command in ready {
+            let started = command.start();
+            command.finish(started, &mut ToDrivers);
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_panics_keeps_no_other_from_being_flushed() {
+    let late = |panics| -> Arc<dyn Driver> {
+        Arc::new(Late {
+            ready: Mutex::default(),
+            panics,
+        })
+    };
+    let drivers = [late(true), late(false)];
+    let devices: Vec<Device> = drivers
+        .iter()
+        .flat_map(|driver| Device::all_of(driver).unwrap())
+        .collect();
+    let context = Context::new(&devices).unwrap();
+    let task = |device: usize| {
+        let options = QueueOptions::default();
+        let queue = context.queue(&devices[device], options).unwrap();
+        queue.host_task(|_| Ok(()), &Request::default()).unwrap()
+    };
+    let (_never, second) = (task(0), task(1));
+    second.wait().unwrap();
+}
+
+#[test]
+fn a_wait_does_not_end_because_its_joiner_does() {
+    let gate = UserEvent::new();
+    let event = gate.event();
+    let outer = replace_joiner(Some(|_| Ok(())));
+    let thread = std::thread::spawn(move || gate.complete());
+    event.wait().unwrap();
+    replace_joiner(outer);
+    assert!(event.is_complete());
+    thread.join().unwrap();
+}
+
+/// Has something else to see to whenever it is asked; at last it ends what it has.
+#[derive(Default)]
+struct Busy {
+    ready: Mutex<Option<Command>>,
+    asked: AtomicU64,
+}
+
+impl Busy {
+    fn end(&self) {
+        let command = self.ready.lock().unwrap().take();
+        if let Some(command) = command {
+            command.finish(Ok(()), &mut ToDrivers);
+        }
+    }
+}
+
+// SAFETY: it runs commands that touch no memory.
+unsafe impl Driver for Busy {
+    fn name(&self) -> &'static str {
+        "busy"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        properties("busy")
+    }
+
+    fn submit(&self, _: Submission<'_>) {}
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            *self.ready.lock().unwrap() = Some(command);
+        }
+    }
+
+    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
+        waiter.sleep_and(|| {
+            if self.asked.fetch_add(1, Ordering::Relaxed) == 1000 {
+                self.end();
+            }
+            Some(Duration::ZERO)
+        });
+        Ok(())
+    }
+}
+
+/// A second passes whenever it is read.
+#[derive(Default)]
+struct Passing(AtomicU64);
+
+impl Clock for Passing {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn a_wait_is_late_though_there_is_always_something_else_to_see_to() {
+    let driver = Arc::new(Busy::default());
+    let device = Device::all_of(&(driver.clone() as Arc<dyn Driver>)).unwrap();
+    let context = Context::new(&device).unwrap();
+    let queue = context.queue(&device[0], QueueOptions::default()).unwrap();
+    let event = queue.host_task(|_| Ok(()), &Request::default()).unwrap();
+    let error = event.wait_with_clock(Duration::from_secs(10), &Passing::default());
+    let error = error.expect_err("it was never late");
+    assert!(matches!(error.kind(), ErrorKind::TimedOut), "{error}");
+    driver.end();
+    event.wait().unwrap();
+}
+
+/// Keeps what is ready, and whether who flushed its queues was said to see to it.
+#[derive(Default)]
+struct Asked {
+    ready: Mutex<Vec<Command>>,
+    seen_to: Mutex<Vec<bool>>,
+}
+
+// SAFETY: it runs commands that touch no memory.
+unsafe impl Driver for Asked {
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        properties("asked")
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn submit(&self, _: Submission<'_>) {}
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.ready.lock().unwrap().push(command);
+        }
+    }
+
+    fn flush(&self, _: &QueueShared) {
+        let seen_to = will_poll(std::ptr::from_ref(self).cast());
+        self.seen_to.lock().unwrap().push(seen_to);
+    }
+}
+
+/// It flushes, and then its wait is refused, so it looks at nothing.
+#[test]
+fn who_waits_inside_of_a_command_is_not_counted_on() {
+    let driver = Arc::new(Asked::default());
+    let device = Device::all_of(&(driver.clone() as Arc<dyn Driver>)).unwrap();
+    let context = Context::new(&device).unwrap();
+    let queue = context.queue(&device[0], QueueOptions::default()).unwrap();
+    let task = |waits: &[quipu_scheduler::Event]| {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        queue.host_task(|_| Ok(()), &request).unwrap()
+    };
+    let next = || driver.ready.lock().unwrap().pop().unwrap();
+    let first = task(&[]);
+    let command = next();
+    command.start().unwrap();
+    command.run_inside(|| {
+        let second = task(&[first]);
+        driver.seen_to.lock().unwrap().clear();
+        let error = second.wait().unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+        assert_eq!(*driver.seen_to.lock().unwrap(), [false]);
+    });
+    command.finish(Ok(()), &mut ToDrivers);
+    next().finish(Ok(()), &mut ToDrivers);
 }

@@ -1,7 +1,7 @@
 //! Models of the event and notify-list protocol: every interleaving, and every
 //! order in which weak memory may show it, of the files that production runs.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-core --test loom --release`
+//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom --release`
 //!
 //! The protocols' files are compiled here once more, over loom's atomics: their
 //! `crate::sync` is the module below.
@@ -41,9 +41,11 @@ mod sync {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
-#[path = "../src/command/notify.rs"]
+#[path = "../base/src/limits.rs"]
+mod limits;
+#[path = "../base/src/notify.rs"]
 mod notify;
-#[path = "../src/command/state.rs"]
+#[path = "../base/src/state.rs"]
 mod state;
 
 use loom::cell::UnsafeCell;
@@ -322,7 +324,10 @@ fn two_ends_make_one_owner() {
 /// and the first cause.
 #[test]
 fn the_first_cause_is_there_before_the_owner() {
-    loom::model(|| {
+    let mut model = loom::model::Builder::new();
+    // Without a bound, three threads with so many steps have too many interleavings.
+    model.preemption_bound = Some(3);
+    model.check(|| {
         struct Poisoned {
             state: State,
             cause: AtomicU64,
@@ -346,16 +351,22 @@ fn the_first_cause_is_there_before_the_owner() {
             let command = command.clone();
             thread::spawn(move || {
                 // As `resolve_edge` and `poison` do, in this order.
-                if command.state.poison() {
+                if command.state.claim_poison() {
                     let before = command.first.swap(me, Ordering::Relaxed);
                     assert_eq!(before, 0, "two are first");
                     command.cause.store(u64::from(me), Ordering::Relaxed);
+                    command.state.poison();
                 }
                 if command.state.resolve() == Resolved::Last {
                     own(&command);
                 }
             })
         });
+        // As a driver does that starts a command before it owns it.
+        if command.state.is_poisoned() {
+            let cause = command.cause.load(Ordering::Relaxed);
+            assert_ne!(cause, 0, "poisoned, and no cause yet");
+        }
         if command.state.resolve() == Resolved::Last {
             own(&command);
         }

@@ -1,7 +1,7 @@
-//! Models of a lock that is one thread's until another comes (`core/src/bias.rs`): of the file that production runs, as in
+//! Models of a lock that is one thread's until another comes (`core/base/src/bias.rs`): of the file that production runs, as in
 //! `loom.rs`.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-core --test loom_bias --release`
+//! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_bias --release`
 //!
 //! The fence that costs nothing is a full one here, and so is the other. The protocol needs nothing of the first but what
 //! keeps a store before a load: nothing else is told by the flag's being raised.
@@ -53,7 +53,7 @@ mod sync {
     }
 }
 
-#[path = "../src/bias.rs"]
+#[path = "../base/src/bias.rs"]
 mod bias;
 
 use bias::Bias;

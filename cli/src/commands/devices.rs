@@ -22,8 +22,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
 
-    /// A node that was paired with, by name or address, whose devices are listed too; again for more. All of them without
-    /// it, or those that QUIPU_NODES names.
+    /// A node that was paired with, by name or address, whose devices are listed and no others; again for more. This machine's and
+    /// those of all nodes without it, or of the nodes that QUIPU_NODES names.
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
 }
@@ -31,6 +31,10 @@ pub(crate) struct Options {
 /// Prints the devices.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let platform = platform_with(&options.nodes);
+    let failed = failed_nodes(&platform);
+    if platform.devices().is_empty() && !failed.is_empty() {
+        return Err(CommandError::Nodes(failed));
+    }
     let text = if options.json {
         format!("{:#}\n", to_json(&platform))
     } else if options.verbose {
@@ -41,7 +45,24 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
-    Ok(())
+    // What was asked for by name has to be there.
+    match (failed.is_empty(), options.nodes.is_empty()) {
+        (true, _) => Ok(()),
+        (false, false) => Err(CommandError::Nodes(failed)),
+        (false, true) => {
+            for reason in failed {
+                eprintln!("without a node: {}", escape::terminal(&reason));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Why nodes are not there.
+fn failed_nodes(platform: &Platform) -> Vec<String> {
+    let unavailable = platform.unavailable().iter();
+    let nodes = unavailable.filter(|driver| driver.driver == "remote");
+    nodes.map(|driver| driver.error.to_string()).collect()
 }
 
 /// What can be said of a device.
@@ -143,7 +164,13 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
         ("max_block_thread_count", Count(*max_block_thread_count)),
         ("max_thread_elements", Extent(*max_thread_elements)),
         ("max_thread_element_count", Count(*max_thread_element_count)),
-        ("warp_sizes", Counts(warp_sizes.clone())),
+        (
+            "warp_sizes",
+            match &warp_sizes[..] {
+                [] => Unknown,
+                sizes => Counts(sizes.to_vec()),
+            },
+        ),
         ("concurrent_commands", Count((*concurrent_commands).into())),
         ("caller_runs", Flag(*caller_runs)),
         (
@@ -160,9 +187,9 @@ fn properties(device: &Device) -> Vec<(&'static str, Property)> {
     ]
 }
 
-/// The name by which a device can be told from others: its driver's and its number there.
+/// A device's selector. A node has chosen a part of it, so it may hold anything.
 fn id(device: &Device) -> String {
-    format!("{}:{}", device.driver_name(), device.core().index())
+    escape::terminal(&device.selector()).into_owned()
 }
 
 fn to_json(platform: &Platform) -> Value {
@@ -238,7 +265,8 @@ mod tests {
     /// A driver that finds nothing to drive.
     struct Missing;
 
-    impl Driver for Missing {
+    // SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+    unsafe impl Driver for Missing {
         fn name(&self) -> &'static str {
             "missing"
         }

@@ -1,10 +1,14 @@
 //! The commands: one file each, with its options and a function `run`.
 
 mod bench;
+mod cache;
 mod demo;
 mod devices;
+#[cfg(unix)]
+pub(crate) mod exec;
 mod kernel;
 mod node;
+mod run;
 mod serve;
 mod top;
 mod trace;
@@ -20,6 +24,16 @@ pub(crate) enum Command {
     Devices(devices::Options),
     /// Show kernels as devices are given them.
     Kernel(kernel::Options),
+    /// Run a kernel of a file in OpenCL C on arrays in files.
+    Run(Box<run::Options>),
+    /// Run a program that uses OpenCL, unchanged, on these devices.
+    #[cfg(unix)]
+    Exec(exec::Options),
+    /// Show what compiled OpenCL C is kept on disk, or remove it.
+    Cache(cache::Options),
+    /// What compiles OpenCL C: a request comes on standard input.
+    #[command(hide = true)]
+    Clc,
     /// Run benchmarks, each beside a reference in the same run.
     Bench(bench::Options),
     /// Show a recorded trace: a table, and a page with its timeline.
@@ -49,13 +63,31 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// True if it serves others.
+    pub(crate) fn is_of_a_node(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            #[cfg(target_os = "linux")]
+            Self::Session(_) => true,
+            _ => false,
+        }
+    }
+
     /// Does it.
     pub(crate) fn run(self) -> Result<(), CommandError> {
         match self {
             Self::Demo(options) => demo::run(&options),
             Self::Devices(options) => devices::run(&options),
             Self::Kernel(options) => kernel::run(&options),
-            Self::Bench(options) => bench::run(options),
+            Self::Run(options) => run::run(&options),
+            #[cfg(unix)]
+            Self::Exec(options) => exec::run(&options),
+            Self::Cache(options) => cache::run(&options),
+            Self::Clc => match quipu_clc::serve_compiler() {
+                true => Ok(()),
+                false => Err(CommandError::Compiler),
+            },
+            Self::Bench(options) => bench::run(&options),
             Self::Trace(options) => trace::run(&options),
             Self::Serve(options) => serve::run(&options),
             #[cfg(target_os = "linux")]

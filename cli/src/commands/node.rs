@@ -1,20 +1,22 @@
 //! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: who may come in, and where one may go.
 
 use crate::error::CommandError;
+use quipu::Platform;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::escape;
-use quipu_cli::units::bytes;
+use quipu_cli::units::{bytes, duration};
 use quipu_link::addresses::reachable;
 use quipu_link::client::{Dial, Joined, key_at};
 use quipu_link::clients::Clients;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
-use quipu_link::nodes::{Node, Nodes};
+use quipu_link::nodes::{Node, Nodes, check_name};
+use quipu_link::served::Served;
 use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError, Rights, machine_name};
-use quipu_wire::message::Status;
+use quipu_protocol::message::Status;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +29,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// What there is to do where there is none.
 pub(super) const NO_NODE: &str =
     "no node was paired with; run `quipu serve --invite` on its machine, and here what it prints\n";
-
-/// The file that says where this machine's node is.
-const ADDRESS: &str = "address";
 
 /// Quipu's folder.
 pub(crate) struct Home(Folder);
@@ -46,16 +45,9 @@ impl Home {
         &self.0
     }
 
-    /// Remembers where this machine's node is, or listens, for invitations.
-    pub(crate) fn note_address(&self, address: &str) -> Result<(), CommandError> {
-        let path = self.0.path().join(ADDRESS);
-        let written = std::fs::write(&path, address);
-        written.map_err(|source| CommandError::Write { path, source })
-    }
-
-    fn address(&self) -> Option<String> {
-        let text = std::fs::read_to_string(self.0.path().join(ADDRESS)).ok()?;
-        Some(text.trim().to_owned())
+    /// Keeps other processes from serving a node from this folder.
+    pub(crate) fn serve(&self) -> Result<Served, CommandError> {
+        Ok(self.0.serve()?)
     }
 }
 
@@ -88,7 +80,7 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Where clients reach this machine's node, as host:port, or several with commas between them; as `quipu serve` has said
+    /// Where clients reach this machine's node, as host:port, or several with commas between them; where it serves now
     /// without it.
     #[arg(long)]
     address: Option<String>,
@@ -138,6 +130,38 @@ impl RightsOptions {
         // As it is read again: so what makes no sense is said now.
         rights.to_string().parse()
     }
+
+    /// What is said, of devices that there are.
+    fn checked(&self) -> Result<Rights, CommandError> {
+        let rights = self.rights()?;
+        if !rights.devices.is_empty() {
+            check_devices(&rights.devices)?;
+        }
+        Ok(rights)
+    }
+}
+
+/// Whether these name devices of this machine's, or sources, which are where the node's own command line says so.
+fn check_devices(named: &[String]) -> Result<(), CommandError> {
+    let platform = Platform::builder().without_nodes().build_available();
+    let devices = platform.devices().iter();
+    let known: Vec<String> = devices.map(quipu::Device::selector).collect();
+    let is_known = |name: &str| {
+        let is_it = |known: &String| {
+            known == name
+                || known
+                    .split_once(':')
+                    .is_some_and(|(driver, _)| driver == name)
+        };
+        name.split(':').next() == Some("sources") || known.iter().any(is_it)
+    };
+    match named.iter().find(|name| !is_known(name)) {
+        None => Ok(()),
+        Some(unknown) => Err(CommandError::NoDevice {
+            device: shown(unknown),
+            known: known.join(", "),
+        }),
+    }
 }
 
 /// The options of `quipu rights`.
@@ -158,14 +182,14 @@ pub(crate) struct ClientsOptions {
 pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let clients = Clients::of(&home.0);
-    let rights = options.rights.rights()?;
+    let rights = options.rights.checked()?;
     if let Some(who) = &options.client {
         if rights.are_all() && !options.all {
             return Err(CommandError::NoRights);
         }
         let client = clients.grant(who, rights)?;
         return print(&format!(
-            "{}: {}, from its next session on\n",
+            "{}: {}; running sessions that have more end within seconds\n",
             shown(&client.name),
             shown(&client.rights.to_string())
         ));
@@ -187,9 +211,12 @@ pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
 /// Prints the line that pairs one client with this machine's node.
 pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
-    let address = options.address.clone().or_else(|| home.address());
-    let address = reachable(&address.ok_or(CommandError::NoAddress)?);
-    let rights = options.rights.rights()?;
+    let address = match &options.address {
+        Some(address) => address.clone(),
+        None => home.0.served_at()?.ok_or(CommandError::NoAddress)?,
+    };
+    let address = reachable(&address);
+    let rights = options.rights.checked()?;
     print(&format!(
         "quipu pair {}\n",
         invite(&home, &address, rights)?
@@ -199,9 +226,9 @@ pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
 /// The options of `quipu pair`.
 #[derive(clap::Args)]
 pub(crate) struct PairOptions {
-    /// What `quipu invite` has printed on the node's machine.
-    #[arg(required_unless_present = "insecure")]
-    line: Option<String>,
+    /// What `quipu invite` has printed on the node's machine. Without it, it is read from the terminal or standard input, where
+    /// nobody else on this machine sees it.
+    line: Vec<String>,
 
     /// Where a node is that lets everybody in (`quipu serve --insecure`), as host:port, or several with commas between them. Whoever
     /// answers there is taken for the node.
@@ -215,12 +242,18 @@ pub(crate) struct PairOptions {
 
 /// Has this machine's key enrolled at a node, and remembers the node.
 pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
+    if let Some(name) = &options.name {
+        check_name(name)?;
+    }
     let home = Home::open()?;
     let key = Key::of(&home.0, CLIENT_KEY)?;
     let (node, joined) = match (&options.insecure, &options.line) {
         (Some(addresses), _) => join_insecurely(addresses, &key)?,
-        (None, line) => {
-            let invitation: Invitation = line.as_deref().unwrap_or_default().parse()?;
+        (None, words) => {
+            let invitation = match &words[..] {
+                [] => read_invitation()?,
+                words => invitation_in(&words.join(" "))?,
+            };
             let joined = invitation.take_up(&key, &machine_name(), PATIENCE)?;
             (invitation.node, joined)
         }
@@ -232,6 +265,34 @@ pub(crate) fn run_pair(options: &PairOptions) -> Result<(), CommandError> {
         shown(&node.name),
         shown(&node.address),
         shown(&node.name)
+    ))
+}
+
+/// The invitation in a line that was printed with it, or in its one word.
+fn invitation_in(line: &str) -> Result<Invitation, LinkError> {
+    let line = line.trim();
+    line.strip_prefix("quipu pair").unwrap_or(line).parse()
+}
+
+/// Reads lines until one has an invitation, so that all that `quipu serve --invite` prints may come.
+fn read_invitation() -> Result<Invitation, CommandError> {
+    let stdin = io::stdin();
+    let asks = stdin.is_terminal();
+    if asks {
+        eprintln!("the line that `quipu invite` has printed on the node's machine:");
+    }
+    // Nobody types more.
+    for line in stdin.lock().take(1 << 16).lines() {
+        let line = line.map_err(CommandError::NoInvitation)?;
+        match invitation_in(&line) {
+            Ok(invitation) => return Ok(invitation),
+            Err(_) if line.trim().is_empty() => {}
+            Err(error) if asks || line.contains("quipu pair") => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
+    Err(CommandError::NoInvitation(
+        io::ErrorKind::UnexpectedEof.into(),
     ))
 }
 
@@ -285,6 +346,7 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
     }
     let key = Key::of(&home.0, CLIENT_KEY)?;
     let mut text = String::new();
+    let mut missing = 0;
     for node in &all {
         let mut moved = None;
         let asked = ask(node, &key).or_else(|error| {
@@ -294,7 +356,10 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
         let node = moved.as_ref().unwrap_or(node);
         let how = match asked {
             Ok(how) => how,
-            Err(error) => shown(&error.to_string().replace('\n', " ")),
+            Err(error) => {
+                missing += 1;
+                shown(&error.to_string().replace('\n', " "))
+            }
         };
         let _ = writeln!(
             text,
@@ -303,7 +368,14 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
             shown(&node.address)
         );
     }
-    print(&text)
+    print(&text)?;
+    match missing {
+        0 => Ok(()),
+        missing => Err(CommandError::NodesMissing {
+            missing,
+            all: all.len(),
+        }),
+    }
 }
 
 /// How long nodes on the local network have to say that they are there.
@@ -368,8 +440,8 @@ fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
     let devices = link.devices().len();
     link.close();
     let mut how = format!(
-        "{} us away, {devices} devices, {} sessions, load {:.2} of {} cores",
-        ping.round_trip.as_micros(),
+        "{} away, {devices} devices, {} sessions, load {:.2} of {} cores",
+        duration(u64::try_from(ping.round_trip.as_nanos()).unwrap_or(u64::MAX)),
         status.sessions,
         f64::from(status.load_thousandths) / 1000.0,
         status.cores

@@ -11,12 +11,13 @@ use quipu_discovery::Announcement;
 use quipu_link::Rights;
 use quipu_link::addresses::reachable;
 use quipu_link::compression::Compression;
+use quipu_link::nodes::check_name;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The command's options.
@@ -70,12 +71,16 @@ pub(crate) struct Options {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
 
+    /// How many hundredths of the memory of a device that has memory of its own a session may have.
+    #[arg(long, value_name = "PERCENT", default_value_t = Limits::default().device_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
+    device_memory: u32,
+
     /// How many sessions a client may have at once.
     #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
 
     /// For how many seconds a kernel may run, natively without a pause or on its device, before its session ends; zero is for ever.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = Limits::default().run_time.as_secs())]
     run_time: u64,
 
     /// For how many seconds a client's program may be compiled before its session ends; zero is for ever.
@@ -103,6 +108,11 @@ pub(crate) struct Options {
     #[arg(long)]
     one_process: bool,
 
+    /// Serve also where the system's kernel has no Landlock, or no seccomp: code of a client's may read this node's key then.
+    #[cfg(target_os = "linux")]
+    #[arg(long, conflicts_with = "one_process")]
+    accept_weak_sandbox: bool,
+
     /// Serve nobody, and say which devices clients' sessions find in their sandbox, and what of it hides the others.
     #[cfg(target_os = "linux")]
     #[arg(long)]
@@ -127,6 +137,7 @@ impl Options {
             compile_time: Duration::from_secs(self.compile_time),
             cores: self.cores.unwrap_or(0),
             client_sessions: self.sessions as usize,
+            device_percent: self.device_memory,
             ..Limits::default()
         };
         if let Some(gigabytes) = self.memory {
@@ -263,14 +274,26 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if options.check_sandbox {
         return sandbox::check(options);
     }
-    #[cfg(target_os = "linux")]
-    crate::interrupt::on_interrupt(quipu_node::remove_scratch);
+    let stop = Arc::new(Mutex::new(None::<Box<dyn FnOnce() + Send>>));
+    let own = Arc::clone(&stop);
+    crate::interrupt::on_interrupt(move || {
+        let stop = own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Clients hear that it was stopped, and need not find out that nobody is there.
+        if let Some(stop) = stop {
+            stop();
+        }
+        #[cfg(target_os = "linux")]
+        quipu_node::remove_scratch();
+    });
+    let protection = protection(options)?;
     let (driver, _) = options.extra.start()?;
     let home = Home::open()?;
+    let served = home.serve()?;
     let name = options
         .name
         .clone()
         .unwrap_or_else(quipu_link::machine_name);
+    check_name(&name)?;
     let mut gate = gate_of(&home, &name)?;
     if options.insecure {
         gate = gate.insecure();
@@ -282,7 +305,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let advertised = options.advertise.clone();
     let advertised = advertised.unwrap_or_else(|| bound.to_string());
     // As it is then: a machine has other addresses later.
-    home.note_address(&advertised)?;
+    served.note_address(&advertised)?;
     let advertised = reachable(&advertised);
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
@@ -307,6 +330,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
             &compression,
         ];
         serving.processes = Some(options.extra.spawn(&arguments)?);
+        serving.accepts_weak_sandbox = options.accept_weak_sandbox;
     }
     let count = devices.len();
     let fingerprint = gate.fingerprint();
@@ -316,8 +340,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         false => None,
     };
     let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
+    *stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(node.stop()));
     let mut text = format!(
-        "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n",
+        "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n{protection}",
         if count == 1 { "" } else { "s" }
     );
     if options.insecure {
@@ -344,8 +369,38 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     stdout.flush()?;
     drop(stdout);
     node.wait();
+    crate::interrupt::give_way();
     Ok(())
 }
+
+/// Describes the sandbox of sessions, a line for each fact.
+#[cfg(target_os = "linux")]
+fn protection(options: &Options) -> Result<String, CommandError> {
+    if options.one_process {
+        return Ok(UNPROTECTED.to_owned());
+    }
+    let weaknesses = quipu_node::weaknesses();
+    let serious = weaknesses.iter().filter(|weakness| weakness.is_serious);
+    let serious: Vec<&str> = serious.map(|weakness| weakness.what.as_str()).collect();
+    if !serious.is_empty() && !options.accept_weak_sandbox {
+        return Err(CommandError::WeakSandbox(serious.join("; ")));
+    }
+    let mut text = "each session has a process of its own, in a sandbox: limits, no rights, Landlock, seccomp\n".to_owned();
+    for weakness in &weaknesses {
+        text.push_str(&format!("WEAK SANDBOX: {}\n", weakness.what));
+    }
+    Ok(text)
+}
+
+/// Elsewhere there is none.
+#[cfg(not(target_os = "linux"))]
+fn protection(_: &Options) -> Result<String, CommandError> {
+    Ok(UNPROTECTED.to_owned())
+}
+
+/// The description of no sandbox.
+const UNPROTECTED: &str =
+    "NO SANDBOX: all sessions are in this process, so their code may do what this user may\n";
 
 /// Listens at an address that an option says.
 fn listen(address: &str, option: &'static str) -> Result<(SocketAddr, TcpListener), CommandError> {

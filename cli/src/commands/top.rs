@@ -9,7 +9,7 @@ use quipu_link::client::{Dial, Look, NodeLink, PingTimes};
 use quipu_link::nodes::Node;
 use quipu_link::session::{NodeDevice, NodeLoad};
 use quipu_link::{Key, LinkError};
-use quipu_wire::message::{LinkKind, LinkLoad, LinkState};
+use quipu_protocol::message::{LinkKind, LinkLoad, LinkState};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -296,7 +296,7 @@ fn devices(up: &Up) -> String {
             format!(
                 "{} units, by {}",
                 device.multiprocessors,
-                shown(&device.driver)
+                shown(&device.selector)
             ),
         ]);
         for queue in &load.queues {
@@ -416,7 +416,7 @@ fn described(device: &NodeDevice) -> String {
         shown(&device.name),
         device.multiprocessors,
         bytes(device.global_memory),
-        shown(&device.driver),
+        shown(&device.selector),
     )
 }
 
@@ -469,7 +469,7 @@ fn time_up(seconds: u64) -> String {
 mod tests {
     use super::*;
     use quipu_link::session::NodeLinks;
-    use quipu_wire::message::{DeviceKind, PeerAddress, QueueLoad, Status, Takes};
+    use quipu_protocol::message::{DeviceKind, PeerAddress, QueueLoad, Status, Takes};
 
     fn watch(name: &str, seen: Seen) -> Watch {
         let watch = Watch::new(Node {
@@ -487,7 +487,7 @@ mod tests {
             takes: Takes::default(),
             name: "GPU\x1b[2J".to_owned(),
             vendor: "somebody".to_owned(),
-            driver: "cuda".to_owned(),
+            selector: "cuda:0".to_owned(),
             kernels: String::new(),
             multiprocessors: 132,
             clock_mhz: 0,
@@ -594,11 +594,11 @@ mod tests {
             "lab     82.0 µs  1 h 2 min         2         12      11,234  1.50 GiB  12.0 GiB of 64.0 GiB  1.25 of 16  lab.example:4760",
             "  sent in bulk: 4.00 GiB as 1.00 GiB, 25 %",
             "  device                         running  waiting  commands/s  busy   buffers  memory",
-            "  GPU\\u{1b}[2J                         1       11      10,000  38 %  1.50 GiB  20.0 GiB of 80.0 GiB  132 units, by cuda",
+            "  GPU\\u{1b}[2J                         1       11      10,000  38 %  1.50 GiB  20.0 GiB of 80.0 GiB  132 units, by cuda:0",
             "    own session 1, queue 3             1        7         200",
             "    own session 1, other queues        0        0           -",
             "older   82.0 µs  1 min 1 s         0          0           -       0 B                     -   0.00 of 0  older.example:4760",
-            "  GPU\\u{1b}[2J, 132 units, 80.0 GiB, by cuda",
+            "  GPU\\u{1b}[2J, 132 units, 80.0 GiB, by cuda:0",
             "attic         -          -         -          -           -         -                     -           -  attic.example:4760",
             "  cannot reach it",
             "cellar        -          -         -          -           -         -                     -           -  cellar.example:4760",

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Trace, CommandError> {
+pub(super) fn read(path: &Path) -> Result<Trace, CommandError> {
     let open = || {
         let file = File::open(path)?;
         let length = file.metadata()?.len();

@@ -3,6 +3,8 @@
 //! What runs the kernels natively computes what the sequential version does. What compiles them itself, as CUDA's and OpenCL's
 //! devices do, is *tried* first, on the picture's upper rows: a device whose trial fails, or differs in any bit, is left out,
 //! and the report says why.
+//!
+//! Then each device is *measured*, alone, on the same rows: it gets tiles in proportion to its speed.
 
 use super::Progress;
 use super::image::{Image, Size};
@@ -14,15 +16,21 @@ use super::{report::LeftOut, sequential};
 use quipu::prelude::*;
 use quipu::simulation::Configuration;
 use quipu::{DeviceKind, Pending};
+use std::time::{Duration, Instant};
 
 /// Rows of the picture that devices are tried on, and of a tile of them.
 const TRIED_ROWS: usize = 48;
 const TRIED_TILE_ROWS: usize = 20;
 
+/// The weight of the fastest device.
+const FASTEST: f64 = 1000.0;
+
 /// The devices, the processor's pool first.
 pub(crate) struct Cast {
     /// Those that take part.
     pub(crate) devices: Vec<Device>,
+    /// The time that each device took for the measured rows.
+    pub(crate) took: Vec<Duration>,
     /// Those that do not.
     pub(crate) left_out: Vec<LeftOut>,
     /// Gone last: the devices say goodbye to them.
@@ -63,21 +71,32 @@ impl Cast {
             platform = platform.driver(nodes.driver());
         }
         devices.extend_from_slice(platform.build()?.devices());
+        let (mut good, mut took, mut left_out) = (Vec::new(), Vec::new(), left_out);
+        for (device, result) in measured(devices, source, progress) {
+            match result {
+                Ok(time) => {
+                    good.push(device);
+                    took.push(time);
+                }
+                Err(error) => left_out.push(LeftOut::new(&device, error.to_string())),
+            }
+        }
         Ok(Self {
-            devices,
+            devices: good,
+            took,
             left_out,
             _nodes: nodes,
         })
     }
 
-    /// How many tiles each device gets, compared with the others.
+    /// How many tiles each device gets, compared with the others: in proportion to its speed.
     pub(crate) fn weights(&self) -> Vec<usize> {
-        let weight = |device: &Device| match (device.driver_name(), device.kind()) {
-            (_, DeviceKind::Gpu) => 4,
-            ("cpu", _) => 2,
-            _ => 1,
+        let least = self.took.iter().min().copied().unwrap_or_default();
+        let weight = |took: &Duration| {
+            let speed = least.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
+            ((FASTEST * speed) as usize).max(1)
         };
-        self.devices.iter().map(weight).collect()
+        self.took.iter().map(weight).collect()
     }
 
     /// What they are called: as long as two have one name, with their driver's, and with a number.
@@ -187,12 +206,33 @@ fn tried(
             }
             Err((device, error)) => (device, error.to_string()),
         };
-        left_out.push(LeftOut {
-            name: format!("{}, {}", device.name(), device.driver_name()),
-            why,
-        });
+        left_out.push(LeftOut::new(&device, why));
     }
     (good, left_out)
+}
+
+/// How long each device takes for the rows on which devices are tried, alone, once its kernels are made.
+fn measured(
+    devices: Vec<Device>,
+    source: &Image,
+    progress: &dyn Progress,
+) -> Vec<(Device, quipu::Result<Duration>)> {
+    progress.begin("measuring the devices", devices.len() as u64);
+    let part = upper_rows(source);
+    let geometry = Geometry::new(part.size(), Some(TRIED_TILE_ROWS), 1);
+    let params = StageParams::new(geometry);
+    let measure = |device: Device| {
+        let took = Trial::new(device.clone(), geometry).map_err(|(_, error)| error);
+        let took = took.and_then(|trial| {
+            trial.begin(&part, &params)?.wait()?;
+            let begun = Instant::now();
+            trial.begin(&part, &params)?.wait()?;
+            Ok(begun.elapsed())
+        });
+        progress.step();
+        (device, took)
+    };
+    devices.into_iter().map(measure).collect()
 }
 
 fn differs(pixels: usize) -> String {
@@ -215,6 +255,24 @@ fn upper_rows(source: &Image) -> Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_has_tiles_in_proportion_to_its_speed() {
+        let platform = Platform::builder()
+            .cuda(false)
+            .opencl(false)
+            .build()
+            .unwrap();
+        let of = |took: &[u64]| Cast {
+            devices: platform.devices().to_vec(),
+            took: took.iter().copied().map(Duration::from_micros).collect(),
+            left_out: Vec::new(),
+            _nodes: None,
+        };
+        assert_eq!(of(&[10, 20, 10_000_000]).weights(), [1000, 500, 1]);
+        // A clock that has not moved says nothing.
+        assert_eq!(of(&[0, 7]).weights(), [1, 1]);
+    }
 
     #[test]
     fn devices_of_one_name_are_told_apart() {

@@ -40,6 +40,15 @@ pub(crate) struct LeftOut {
     pub(crate) why: String,
 }
 
+impl LeftOut {
+    pub(crate) fn new(device: &quipu::Device, why: String) -> Self {
+        Self {
+            name: format!("{}, {}", device.name(), device.driver_name()),
+            why,
+        }
+    }
+}
+
 /// Something that was written to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {

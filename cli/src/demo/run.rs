@@ -17,7 +17,7 @@ use super::timeline::{Activity, Span, Timeline};
 use super::{Options, Progress, sequential};
 use quipu::prelude::*;
 use quipu_cli::timeline::{TimelineError, Trace};
-use quipu_core::trace;
+use quipu_scheduler::trace;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
         .collect();
 
     let pipeline = Pipeline::new(cast, geometry)?;
-    let begun = quipu_core::clock::now_ns();
+    let begun = quipu_scheduler::clock::now_ns();
     let started = Instant::now();
     let pixels = pipeline.process(&source, &params, progress)?;
     let elapsed = started.elapsed();

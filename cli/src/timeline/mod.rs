@@ -1,6 +1,6 @@
 //! `quipu trace`: what a traced program did, as a page, a picture and a table.
 //!
-//! A trace is the file that `QUIPU_TRACE=file.json` makes any program write (`quipu_core::trace` describes the format).
+//! A trace is the file that `QUIPU_TRACE=file.json` makes any program write (`quipu_scheduler::trace` describes the format).
 //! It goes through three steps, each of which can be had on its own:
 //!
 //! 1. [`Trace::read`] takes the events in one at a time, so the file's size is no matter, only the number of commands
@@ -11,6 +11,7 @@
 //!
 //! Names and messages in a trace come from anywhere. None of the outputs lets them be more than text: see [`escape`](crate::escape).
 
+mod by_name;
 mod error;
 mod html;
 mod palette;
@@ -20,6 +21,7 @@ mod svg;
 mod totals;
 mod trace;
 
+pub use by_name::by_name;
 pub use error::TimelineError;
 pub use html::{Options, page};
 pub use summary::summary;

@@ -242,10 +242,23 @@ impl Builder {
             id,
             name: name.unwrap_or(format!("lane {id}")),
         };
-        let device = |(id, device): (u32, NamedDevice)| Device {
-            id,
-            name: device.name.unwrap_or(format!("device {id}")),
-            lanes: device.lanes.into_iter().map(lane).collect(),
+        // Programs name all devices, lanes and queues that they have. Those on which nothing ran are left out.
+        let commands = trace.commands.iter();
+        let used: HashSet<_> = commands.map(|it| (it.device, it.lane)).collect();
+        let queues: HashSet<_> = trace.commands.iter().map(|it| it.queue).collect();
+        let device = |(id, device): (u32, NamedDevice)| {
+            let all = device.lanes.len();
+            let lanes = device.lanes.into_iter();
+            let lanes: Vec<_> = lanes
+                .filter(|(lane, _)| used.contains(&(id, *lane)))
+                .map(lane)
+                .collect();
+            Device {
+                id,
+                name: device.name.unwrap_or(format!("device {id}")),
+                idle_lanes: all - lanes.len(),
+                lanes,
+            }
         };
         let queue = |(id, name): (u32, Option<String>)| Queue {
             id,
@@ -254,8 +267,13 @@ impl Builder {
         let between = |it: &Detour| (it.from.clone(), it.to.clone());
         trace.detours.sort_by_key(between);
         trace.clocks.sort_by(|one, other| one.node.cmp(&other.node));
-        trace.devices = self.devices.into_iter().map(device).collect();
-        trace.queues = self.queues.into_iter().map(queue).collect();
+        let devices = self.devices.into_iter().map(device);
+        trace.devices = devices.filter(|it| !it.lanes.is_empty()).collect();
+        let named = self.queues.into_iter();
+        trace.queues = named
+            .filter(|(id, _)| queues.contains(id))
+            .map(queue)
+            .collect();
         trace
     }
 }

@@ -33,7 +33,7 @@ impl Trace {
         let (first_ns, last_ns) = self.span_ns();
         let mut devices: BTreeMap<u32, Totals> = BTreeMap::new();
         for device in &self.devices {
-            let lanes = device.lanes.len() as u64;
+            let lanes = (device.lanes.len() + device.idle_lanes) as u64;
             devices.insert(
                 device.id,
                 Totals {

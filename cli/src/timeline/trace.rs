@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// What a program did.
 ///
-/// Devices, their lanes and the queues are in the order of their ids, and include every one that a command mentions.
+/// Devices, their lanes and the queues are in the order of their ids. They are those that a command mentions.
 /// Commands are in the order in which they started.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
@@ -31,8 +31,10 @@ pub struct Device {
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// What can run at the same time on it.
+    /// The workers and engines of it that ran commands.
     pub lanes: Vec<Lane>,
+    /// How many more lanes it has, on which nothing ran.
+    pub idle_lanes: usize,
 }
 
 /// The clock of another machine, by which the times of its devices were told before they were told in this trace's.

@@ -1,16 +1,16 @@
-//! Which of two ways to do the same is faster: measured, while it is done for the first times.
+//! The choice between two variants of a piece of work: the first runs are measured, and the faster variant is kept.
 //!
-//! Some things are known of neither the code nor the machine beforehand: whether vectors of 64 bytes make up for the lower clock that
-//! some processors have with them, or whether memory takes more where stores go around the caches. Both ways give the same,
-//! so either may be taken, and it is found out which is to be.
+//! Neither the code nor the machine says some things beforehand. Vectors of 64 bytes may or may not make up for the lower clock
+//! that some processors have with them. Stores around the caches may or may not be faster. Both variants give the same result, so
+//! a trial decides between them.
 //!
-//! 1. What is done in several groups, as launches are, is timed. It begins in the first way.
-//! 2. There are four *stretches*: in the first way, two in the second, and again in the first. So what becomes slower or
+//! 1. Work in several groups, such as a launch, is timed. It begins in the first variant.
+//! 2. There are four *stretches*: in the first variant, two in the second, and again in the first. So what becomes slower or
 //!    faster all the time is so for both. The first `SETTLING` of each does not count, as a clock changes late. Then it
 //!    lasts for `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
-//! 3. Such a trial says that the second way is faster if a group took less than `CLEARLY` of what it took in the first, in the
+//! 3. Such a trial says that the second variant is faster if a group took less than `CLEARLY` of what it took in the first, in the
 //!    mean of each two stretches. What two trials of three say is chosen: machines that others use are disturbed, and for so long.
-//! 4. A first stretch in the second way that took more than `FAR` of the one before ends its trial, which says that the first
+//! 4. A first stretch in the second variant that took more than `FAR` of the one before ends its trial, which says that the first
 //!    is faster. One call does, if its groups took more than `FARTHER` of the dearest before: it may be of a launch that takes
 //!    long. It is no more than one trial: whatever else the machine does may be all that there was to it.
 //!
@@ -22,15 +22,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is run at the beginning of a stretch before it counts.
+/// For so long a stretch runs before it counts.
 const SETTLING: Duration = Duration::from_millis(2);
 /// How long a stretch lasts at least, in the time of all threads that do it.
 const STRETCH: Duration = Duration::from_millis(5);
-/// What part of the first way's time is clearly less.
+/// A time is clearly less below this part of the first variant's.
 const CLEARLY: f64 = 0.97;
-/// What part of it is so much more that the trial needs no other stretch.
+/// Above this part of it, the trial needs no other stretch.
 const FAR: f64 = 1.15;
-/// What part of it is so much more that it needs no other call.
+/// Above this part of it, the trial needs no other call.
 const FARTHER: f64 = 2.0;
 /// How many trials have to say the same.
 const SAME: u32 = 2;
@@ -44,9 +44,9 @@ pub struct Share {
     pub of: usize,
 }
 
-/// One of two ways.
+/// One of two variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum Variant {
     /// The one that is taken unless the other is clearly faster.
     First,
     /// The other.
@@ -54,12 +54,17 @@ pub enum Way {
 }
 
 /// The stretches of a trial.
-const STRETCHES: [Way; 4] = [Way::First, Way::Second, Way::Second, Way::First];
+const STRETCHES: [Variant; 4] = [
+    Variant::First,
+    Variant::Second,
+    Variant::Second,
+    Variant::First,
+];
 
 /// What has been measured.
 #[derive(Debug)]
 struct Trial {
-    /// How many trials before have said that each way is to be chosen.
+    /// How many trials before have said that each variant is to be chosen.
     votes: [u32; 2],
     /// Which of the stretches it is in.
     stretch: usize,
@@ -86,13 +91,13 @@ impl Trial {
         }
     }
 
-    /// Takes down how long a call took, in the way of the stretch. Where that ends the stretch, what comes next.
+    /// Takes down how long a call took, in the variant of the stretch. Where that ends the stretch, what comes next.
     fn take(&mut self, share: Share, time: Duration) -> Option<Next> {
         let cost = time.as_secs_f64() / share.groups as f64;
         match self.stretch {
             0 => self.dearest = self.dearest.max(cost),
             1 if time >= SETTLING && cost > FARTHER * self.dearest => {
-                return Some(self.vote(Way::First));
+                return Some(self.vote(Variant::First));
             }
             _ => {}
         }
@@ -108,23 +113,23 @@ impl Trial {
         self.costs[self.stretch] = self.time.as_secs_f64() / self.groups as f64;
         let [first, second, again, last] = self.costs;
         if self.stretch == 1 && second > FAR * first {
-            return Some(self.vote(Way::First));
+            return Some(self.vote(Variant::First));
         }
         if self.stretch + 1 < STRETCHES.len() {
             return Some(self.begin(self.stretch + 1));
         }
         Some(self.vote(if second + again < CLEARLY * (first + last) {
-            Way::Second
+            Variant::Second
         } else {
-            Way::First
+            Variant::First
         }))
     }
 
-    /// Ends the trial, which says that a way is to be chosen.
-    fn vote(&mut self, way: Way) -> Next {
-        self.votes[way as usize] += 1;
-        if self.votes[way as usize] == SAME {
-            return Next::Chosen(way);
+    /// Ends the trial, which says that a variant is to be chosen.
+    fn vote(&mut self, variant: Variant) -> Next {
+        self.votes[variant as usize] += 1;
+        if self.votes[variant as usize] == SAME {
+            return Next::Chosen(variant);
         }
         self.begin(0)
     }
@@ -145,10 +150,10 @@ impl Trial {
 /// What comes after a stretch.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// Another, in a way.
-    Stretch(Way),
+    /// Another, in a variant.
+    Stretch(Variant),
     /// No more.
-    Chosen(Way),
+    Chosen(Variant),
 }
 
 const SECOND: u32 = 1;
@@ -158,15 +163,15 @@ const ONE_STRETCH: u32 = 4;
 /// A choice between two ways.
 ///
 /// ```
-/// use quipu_choice::{Choice, Share, Way};
+/// use quipu_choice::{Choice, Share, Variant};
 ///
 /// static SUM: Choice = Choice::new();
 ///
 /// fn sum(x: &[u64]) -> u64 {
 ///     let share = Share { groups: 1, of: 1 };
-///     SUM.run(share, |way| match way {
-///         Way::First => x.iter().sum(),
-///         Way::Second => x.iter().rev().sum(),
+///     SUM.run(share, |variant| match variant {
+///         Variant::First => x.iter().sum(),
+///         Variant::Second => x.iter().rev().sum(),
 ///     })
 /// }
 /// assert_eq!(sum(&[1, 2, 3]), 6);
@@ -190,30 +195,30 @@ impl Choice {
 
     /// What has been chosen, once it is.
     #[inline]
-    pub fn chosen(&self) -> Option<Way> {
+    pub fn chosen(&self) -> Option<Variant> {
         let state = self.state.load(Ordering::Relaxed);
-        (state & CHOSEN != 0).then_some(Self::way(state))
+        (state & CHOSEN != 0).then_some(Self::variant(state))
     }
 
     #[inline]
-    fn way(state: u32) -> Way {
+    fn variant(state: u32) -> Variant {
         if state & SECOND == 0 {
-            Way::First
+            Variant::First
         } else {
-            Way::Second
+            Variant::Second
         }
     }
 
-    /// Does a share of something, in the way that is faster or has to be measured.
+    /// Does a share of something, in the variant that is faster or has to be measured.
     #[inline]
-    pub fn run<R>(&self, share: Share, run: impl FnOnce(Way) -> R) -> R {
+    pub fn run<R>(&self, share: Share, run: impl FnOnce(Variant) -> R) -> R {
         let state = self.state.load(Ordering::Relaxed);
-        let way = Self::way(state);
+        let variant = Self::variant(state);
         if state & CHOSEN != 0 {
-            return run(way);
+            return run(variant);
         }
         let start = Instant::now();
-        let result = run(way);
+        let result = run(variant);
         self.take(state, share, start.elapsed());
         result
     }
@@ -228,16 +233,16 @@ impl Choice {
         if self.state.load(Ordering::Relaxed) != state {
             return;
         }
-        let bits = |way| match way {
-            Way::First => 0,
-            Way::Second => SECOND,
+        let bits = |variant| match variant {
+            Variant::First => 0,
+            Variant::Second => SECOND,
         };
         let next = match trial.take(share, time) {
             None => return,
-            Some(Next::Stretch(way)) => {
-                (state & !(SECOND | CHOSEN)).wrapping_add(ONE_STRETCH) | bits(way)
+            Some(Next::Stretch(variant)) => {
+                (state & !(SECOND | CHOSEN)).wrapping_add(ONE_STRETCH) | bits(variant)
             }
-            Some(Next::Chosen(way)) => CHOSEN | bits(way),
+            Some(Next::Chosen(variant)) => CHOSEN | bits(variant),
         };
         self.state.store(next, Ordering::Relaxed);
     }
@@ -255,7 +260,7 @@ mod tests {
 
     /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice; and how many there
     /// were.
-    fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Way, u32) {
+    fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Variant, u32) {
         let mut trial = Trial::new();
         for calls in 1.. {
             let share = Share { groups: 8, of: 32 };
@@ -263,7 +268,7 @@ mod tests {
             let time = Duration::from_nanos(nanoseconds(before, trial.stretch));
             match trial.take(share, time) {
                 Some(Next::Chosen(choice)) => return (choice, calls),
-                Some(Next::Stretch(way)) => assert_eq!(way, STRETCHES[trial.stretch]),
+                Some(Next::Stretch(variant)) => assert_eq!(variant, STRETCHES[trial.stretch]),
                 None => {}
             }
         }
@@ -273,7 +278,7 @@ mod tests {
     #[test]
     fn what_is_clearly_faster_is_chosen() {
         let (chosen, calls) = choice(|_, stretch| [1000, 900, 910, 1000][stretch] * 1000);
-        assert_eq!(chosen, Way::Second);
+        assert_eq!(chosen, Variant::Second);
         // Two trials of four stretches of 7 ms at least, in calls of about one.
         assert!((56..=72).contains(&calls), "{calls}");
     }
@@ -281,11 +286,11 @@ mod tests {
     #[test]
     fn what_is_far_slower_is_left_soon() {
         let (chosen, calls) = choice(|_, stretch| [1000, 1900, 0, 0][stretch] * 1000);
-        assert_eq!(chosen, Way::First);
+        assert_eq!(chosen, Variant::First);
         assert!((22..=28).contains(&calls), "{calls}");
         // So much slower that one call of a trial shows it.
         let (chosen, calls) = choice(|_, stretch| [1000, 20000, 0, 0][stretch] * 1000);
-        assert_eq!(chosen, Way::First);
+        assert_eq!(chosen, Variant::First);
         assert!((14..=18).contains(&calls), "{calls}");
     }
 
@@ -293,26 +298,26 @@ mod tests {
     fn groups_that_take_longer_than_others_say_nothing_of_a_way() {
         let mut trial = Trial::new();
         let share = Share { groups: 8, of: 32 };
-        // Each fourth call has the groups that take long, which are faster in the second way.
+        // Each fourth call has the groups that take long, which are faster in the second variant.
         let chosen = (0..).find_map(|call| {
             let nanoseconds = [1000, 900, 900, 1000][trial.stretch] * 1000;
             let time = Duration::from_nanos(if call % 4 == 3 { 8 } else { 1 } * nanoseconds);
             match trial.take(share, time) {
-                Some(Next::Chosen(way)) => Some(way),
+                Some(Next::Chosen(variant)) => Some(variant),
                 _ => None,
             }
         });
-        assert_eq!(chosen, Some(Way::Second));
+        assert_eq!(chosen, Some(Variant::Second));
     }
 
     #[test]
     fn what_is_not_clear_is_left() {
         let (chosen, calls) = choice(|_, stretch| [1000, 990, 990, 1000][stretch] * 1000);
-        assert_eq!(chosen, Way::First);
+        assert_eq!(chosen, Variant::First);
         assert!((56..=72).contains(&calls), "{calls}");
         // A trend is none of the ways'.
         let (chosen, _) = choice(|_, stretch| [1000, 900, 800, 700][stretch] * 1000);
-        assert_eq!(chosen, Way::First);
+        assert_eq!(chosen, Variant::First);
     }
 
     #[test]
@@ -332,7 +337,7 @@ mod tests {
                     };
                     times[stretch] * 1000
                 });
-                assert_eq!(chosen, Way::Second);
+                assert_eq!(chosen, Variant::Second);
             }
         }
     }
@@ -349,8 +354,13 @@ mod tests {
         let choice = Choice::new();
         let share = Share { groups: 1, of: 2 };
         let second = Duration::from_secs(1);
-        for way in [Way::First, Way::Second, Way::Second, Way::First] {
-            assert_eq!(choice.run(share, |way| way), way);
+        for variant in [
+            Variant::First,
+            Variant::Second,
+            Variant::Second,
+            Variant::First,
+        ] {
+            assert_eq!(choice.run(share, |variant| variant), variant);
             for _ in 0..3 {
                 choice.take(choice.state.load(Ordering::Relaxed), share, second);
             }

@@ -1,16 +1,45 @@
 //! The end of a command, step by step; it is the contract's `broadcast`. Nothing here recurses.
 
-use super::dispatch::{call_back, deliver, tell};
-use super::notify::{Entry, Tag};
-use super::slot::{self, Kind, OverflowEdge, Slot};
-use super::state::Resolved;
-use super::{Command, EventId, ReadySink, release, slab};
+use super::deferred::{call_back, contain, deliver, tell};
+use super::recorded::Shared;
+use super::slot::{self, Kind, OverflowEdge, Phase, Slot};
+use super::{Command, EventId, Gather, ReadySink, discard, log, release, running, slab};
 use crate::error::Error;
-use crate::graph::{Graph, Shared};
-use crate::queue::QueueShared;
+use crate::notify::{Entry, Tag};
+use crate::panics::quietly;
+use crate::queue::place::Place;
+use crate::router::{Notification, Resolved as OneResolved};
+use crate::state::Resolved;
 use crate::sync::prefetch_for_writing;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+
+/// The record of a failed command, for the log. It is logged once the command is over: showing an error and the log's
+/// subscriber are users' code, which may panic.
+struct Failed {
+    command: String,
+    error: Error,
+}
+
+impl Failed {
+    /// Of a command that fails, if anybody may want it.
+    fn of(s: &Slot, error: &Error) -> Option<Self> {
+        if !log::is_wanted() {
+            return None;
+        }
+        let mut command = String::new();
+        // A kernel says its name itself.
+        quietly(|| s.label().clone_into(&mut command));
+        Some(Self {
+            command,
+            error: error.clone(),
+        })
+    }
+
+    fn log(&self) {
+        quietly(|| tracing::debug!(command = self.command, error = %self.error, "failed"));
+    }
+}
 
 /// Ends a command with an error: keeps the error, poisons what it would have
 /// written, and broadcasts.
@@ -31,10 +60,13 @@ pub(crate) unsafe fn fail(
         let raw = s.work.swap(0, Ordering::Acquire);
         if raw != 0 {
             // SAFETY: the first poisoner put it there; taken once.
-            drop(unsafe { Error::from_raw(raw) });
+            discard(unsafe { Error::from_raw(raw) });
         }
     }
-    tracing::debug!(command = s.label(), %error, "failed");
+    // A reference is the owner's, and the others are events.
+    let is_told = error.ends_command(s.references.load(Ordering::Relaxed) == 1);
+    let told = is_told.then(|| error.clone());
+    let failed = Failed::of(s, &error);
     if let Some(vtable) = s.vtable.get() {
         let id = EventId::new(slot, s.notify.generation());
         // Before the list is closed: a command that looks at a tracker later
@@ -50,27 +82,27 @@ pub(crate) unsafe fn fail(
                 memory.not_brought(argument.range(), id, &error);
             }
         }
-        if vtable.kind == Kind::Graph {
-            // SAFETY: owned; bodies of this kind keep a graph.
-            let graph = unsafe { &*s.state_pointer().cast::<Graph>() };
-            graph.poison(id, &error);
+        if let Some(fail) = vtable.rare.fail {
+            // SAFETY: owned, and its state was not dropped before.
+            unsafe { fail(s.state_pointer(), id, &error) };
         }
-        if let Some(drop) = vtable.drop {
-            // SAFETY: the state is the vtable's, and dropped once.
-            unsafe { drop(s.state_pointer()) };
-        }
+        // SAFETY: the command is owned, and its state was not dropped before.
+        unsafe { drop_state(slot) };
     }
     // SAFETY: the payload is free now: arguments and state are done with. No
     // reader looks at it until the list is closed as failed.
     unsafe { s.payload.get().cast::<Error>().write(error) };
-    // SAFETY: as the caller promises.
+    // SAFETY: the command is owned by the caller, who gives it up; its state was dropped, and its payload holds the
+    // error.
     unsafe { broadcast_dropped(slot, true, time, sink) };
+    failed.iter().for_each(Failed::log);
+    told.iter().for_each(Error::tell);
 }
 
 /// # Safety
 /// The caller owns the command and gives it up.
 #[inline]
-pub(super) unsafe fn broadcast(
+pub(crate) unsafe fn broadcast(
     slot: NonNull<Slot>,
     failed: bool,
     time: Option<u64>,
@@ -78,29 +110,26 @@ pub(super) unsafe fn broadcast(
 ) {
     // SAFETY: owned by the caller.
     let s = unsafe { slot.as_ref() };
-    if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
-        // SAFETY: the state is the vtable's, and dropped once.
-        unsafe { drop(s.state_pointer()) };
+    if s.vtable.get().is_some_and(|vtable| vtable.drop.is_some()) {
+        // SAFETY: the command is owned, and its state was not dropped before.
+        unsafe { drop_state(slot) };
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: the command is owned by the caller, who gives it up.
     unsafe { broadcast_dropped(slot, failed, time, sink) };
 }
 
-/// Ends a user event.
+/// Drops what a command's body owns. That is a user's code, inside of the command: the command ends only afterwards.
 ///
 /// # Safety
-/// The caller owns the event's owning reference and gives it up.
-pub(crate) unsafe fn end_user_event(
-    slot: NonNull<Slot>,
-    error: Option<Error>,
-    sink: &mut impl ReadySink,
-) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        match error {
-            None => broadcast(slot, false, None, sink),
-            Some(error) => fail(slot, error, None, sink),
-        }
+/// The caller owns the command, whose state was not dropped before.
+pub(crate) unsafe fn drop_state(slot: NonNull<Slot>) {
+    // SAFETY: owned by the caller.
+    let s = unsafe { slot.as_ref() };
+    // From here on nobody asks the state for a name (`Slot::label`).
+    s.phase.store(Phase::Complete as u8, Ordering::Relaxed);
+    if let Some(drop) = s.vtable.get().and_then(|vtable| vtable.drop) {
+        // SAFETY: the state is the vtable's, and dropped once.
+        running::within(slot, || unsafe { drop(s.state_pointer()) });
     }
 }
 
@@ -132,35 +161,52 @@ pub(super) unsafe fn end_recorded(
             .then(|| s.work.swap(0, Ordering::Acquire));
         if let Some(raw) = raw.filter(|raw| *raw != 0) {
             // SAFETY: the first poisoner put it there; taken once.
-            drop(unsafe { Error::from_raw(raw) });
+            discard(unsafe { Error::from_raw(raw) });
         }
         s.work.store(graph.work(index), Ordering::Relaxed);
     }
     s.state.start(0, state);
     if graph.is_end(index) {
         // SAFETY: its launch is over now; nothing here is touched afterwards.
-        unsafe { Shared::finish_launch(graph, sink) };
+        unsafe { finish_launch(graph, sink) };
         return;
     }
     let first = s.notify.entries();
+    let failed = result.as_ref().err().and_then(|error| Failed::of(s, error));
     if let Err(error) = result {
-        tracing::debug!(command = s.label(), %error, "failed");
         // Before any of them is told.
         // SAFETY: the list is as it was made.
         unsafe { fail_dependants(first, &error) };
         graph.note_failure(index, error);
     }
-    let Some(first) = first else { return };
     // SAFETY: the list is as it was made; what is in it waits for this command.
-    let is_left = unsafe {
+    let is_left = first.is_some_and(|first| unsafe {
         match first.next() {
             None => resolve_entry(first, false, s, sink),
             Some(second) => resolve_list(first, second, false, s, sink),
         }
-    };
+    });
+    failed.iter().for_each(Failed::log);
     if is_left {
         call_back();
     }
+}
+
+/// Ends the launch. All commands are over, and nobody else touches the graph.
+///
+/// # Safety
+/// The graph is alive, with a launch that is being played. Both may be gone
+/// afterwards.
+unsafe fn finish_launch(graph: *const Shared, sink: &mut impl ReadySink) {
+    let (launch, failure) = {
+        // SAFETY: as the caller promises.
+        let graph = unsafe { &*graph };
+        let launch = graph.launch.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        (NonNull::new(launch), graph.take_failure())
+    };
+    let launch = launch.expect("a graph's end is reached by a launch");
+    let result = failure.map_or(Ok(()), |(_, error)| Err(error));
+    Command::from_slot(launch).finish(result, sink);
 }
 
 /// # Safety
@@ -186,7 +232,7 @@ unsafe fn fail_dependants(first: Option<Entry>, error: &Error) {
 /// # Safety
 /// The entry's word is alive.
 #[inline(always)]
-unsafe fn dependant_of(entry: Entry) -> Option<NonNull<Slot>> {
+pub(crate) unsafe fn dependant_of(entry: Entry) -> Option<NonNull<Slot>> {
     match entry.tag() {
         Tag::Observers => None,
         Tag::Order | Tag::Propagate => {
@@ -241,10 +287,8 @@ pub(super) unsafe fn broadcast_dropped(
             Some(second) => unsafe { resolve_list(first, second, failed, s, sink) },
         },
     };
-    if !queue.is_null() {
-        // SAFETY: queues are type-stable: after the close above this may be a
-        // recycled one, whose flag is merely looked at.
-        let queue = unsafe { &*queue };
+    if let Some(queue) = queue {
+        // After the close above another queue may have this place. Then this merely looks at its sentinel.
         if queue.progress.is_sentinel(s.sequence.get()) {
             queue.progress(sink);
             looked_at = true;
@@ -297,7 +341,7 @@ pub(super) unsafe fn resolve_entry(
     let queue = d.queue.get();
     let generation = d.notify.generation();
     match d.state.resolve() {
-        Resolved::Last => return deliver(Command(dependant), sink),
+        Resolved::Last => return deliver(Command::from_slot(dependant), sink),
         Resolved::One => {}
         Resolved::Each => {
             notify_each(
@@ -324,7 +368,7 @@ pub(super) unsafe fn resolve_list(
     over: &Slot,
     sink: &mut impl ReadySink,
 ) -> bool {
-    sink.gather(true);
+    sink.gather(Gather::BEGIN);
     let mut looked_at = false;
     let (mut entry, mut following) = (first, Some(second));
     let mut length = 1_usize;
@@ -341,7 +385,7 @@ pub(super) unsafe fn resolve_list(
         }
         entry = current;
     }
-    sink.gather(false);
+    sink.gather(Gather::END);
     looked_at
 }
 
@@ -395,19 +439,20 @@ unsafe fn fail_dependant(dependant: &Slot, over: &Slot) {
 
 /// Tells a driver that wants to know that one of several waits is resolved.
 #[cold]
-pub(crate) fn notify_each(queue: *const QueueShared, command: EventId, event: EventId) {
-    // SAFETY: queues are never freed, and this one's driver holds the command,
-    // or has finished it meanwhile and ignores the note.
-    if let Some(queue) = unsafe { queue.as_ref() }
-        && let Some(driver) = queue.try_driver()
+pub(crate) fn notify_each(queue: Option<&'static Place>, command: EventId, event: EventId) {
+    // A driver that has finished the command meanwhile ignores the note, and so does that of a later queue here.
+    if let Some(queue) = queue
+        && let Some(driver) = queue.try_router()
     {
-        driver.notify(crate::driver::Notification::Resolved { command, event });
+        let resolved = Notification::Resolved(OneResolved { command, event });
+        contain(|| driver.tell(resolved));
     }
 }
 
 /// Marks a command as one that must not run, with the first cause given.
 pub(crate) fn poison(slot: &Slot, cause: impl FnOnce() -> Error) {
-    if slot.state.poison() {
+    if slot.state.claim_poison() {
         slot.work.store(cause().into_raw(), Ordering::Release);
+        slot.state.poison();
     }
 }

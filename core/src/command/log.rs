@@ -7,8 +7,7 @@
 
 use super::slot::Slot;
 use super::{Command, EventId};
-use crate::memory::SpaceId;
-use crate::queue::QueueShared;
+use crate::panics::quietly;
 use tracing::Level;
 use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
@@ -18,36 +17,77 @@ pub(crate) fn is_wanted() -> bool {
     Level::DEBUG <= STATIC_MAX_LEVEL && Level::DEBUG <= LevelFilter::current()
 }
 
-/// Logs a command under construction. True if its start is to be logged too.
-pub(crate) fn enqueued(slot: &Slot, id: EventId, name: &str, groups: u32, bytes: u64) -> bool {
-    // SAFETY: queues are never freed, and this command is about to be in it.
-    let queue: Option<&QueueShared> = unsafe { slot.queue.get().as_ref() };
-    let (Some(queue), Some(vtable)) = (queue, slot.vtable.get()) else {
-        return false;
-    };
-    // A context's own markers are nothing that anybody asked for.
-    let Some(device) = queue.device() else {
-        return false;
-    };
-    tracing::debug!(
-        name,
-        kind = vtable.kind.name(),
-        queue = queue.id(),
-        device = device.name(),
-        groups,
-        bytes,
-        id = format_args!("{:#x}", id.number()),
-        "enqueued"
-    );
-    tracing::enabled!(Level::TRACE)
+/// True if starts of commands may be wanted too.
+pub(crate) fn are_starts_wanted() -> bool {
+    Level::TRACE <= STATIC_MAX_LEVEL && Level::TRACE <= LevelFilter::current()
+}
+
+/// The record of an enqueued command, for the log.
+pub(crate) struct Enqueued {
+    id: EventId,
+    name: String,
+    kind: &'static str,
+    queue: u32,
+    device: String,
+    groups: u32,
+    bytes: u64,
+}
+
+impl Enqueued {
+    /// Of a command under construction, if anybody may want it.
+    pub(crate) fn of(
+        slot: &Slot,
+        id: EventId,
+        name: &str,
+        groups: u32,
+        bytes: u64,
+    ) -> Option<Self> {
+        if !is_wanted() {
+            return None;
+        }
+        // SAFETY: a command of it is under construction, by a handle of it.
+        let queue = unsafe { slot.queue.get()?.in_use() };
+        Some(Self {
+            id,
+            name: name.to_owned(),
+            kind: slot.vtable.get()?.kind.name(),
+            queue: queue.id(),
+            // A context's own markers are nothing that anybody asked for.
+            device: queue.head().device.as_ref()?.name.clone(),
+            groups,
+            bytes,
+        })
+    }
+
+    /// Called with nothing locked: a subscriber is a user's code.
+    pub(crate) fn log(&self) {
+        let Self {
+            id,
+            name,
+            kind,
+            queue,
+            device,
+            groups,
+            bytes,
+        } = self;
+        quietly(|| {
+            tracing::debug!(
+                name,
+                kind,
+                queue,
+                device,
+                groups,
+                bytes,
+                id = format_args!("{:#x}", id.number()),
+                "enqueued"
+            );
+        });
+    }
 }
 
 /// Logs the start of a command, if that was asked for as it was enqueued.
 pub(super) fn started(command: &Command) {
-    let space = command
-        .queue()
-        .device()
-        .map_or(SpaceId::HOST, crate::Device::space);
+    let space = command.queue().space();
     let id = command.id().number();
     tracing::trace!(
         name = command.label(),

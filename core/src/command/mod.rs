@@ -20,335 +20,65 @@
 //!    closed, dependants released, who waits for the queue served, observers
 //!    fired, reference given up; in this order. Nothing in it recurses, however
 //!    long a chain is. Callbacks come when their thread has nothing in hand any
-//!    more that they could wait for (`dispatch`).
+//!    more that they could wait for (`deferred`).
 
-mod dispatch;
+mod deferred;
 mod finish;
+pub(crate) mod id;
 pub(crate) mod log;
-pub mod notify;
-pub(crate) mod observers;
+pub(crate) mod owned;
+pub(crate) mod recorded;
+pub(crate) mod running;
+mod serve;
 pub mod slab;
 pub(crate) mod slot;
-pub mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod users_code;
+pub(crate) mod view;
 
+pub use id::EventId;
+pub use owned::{Command, Gather, ReadySink};
+pub use quipu_scheduler_base::{notify, state};
 pub use slot::{Kind, Phase};
 
-pub use dispatch::{KeptCallbacks, ToDrivers};
-pub(crate) use dispatch::{
-    call_at_once, call_back, deliver, dispatch, is_done_by_anyone, let_go, tell,
-};
-use finish::{broadcast, end_recorded};
-pub(crate) use finish::{end_user_event, fail, notify_each, poison};
+pub use running::is_inside as is_inside_command;
+pub use view::CommandView;
 
-use crate::access::Argument;
+use deferred::publish;
+pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
+pub(crate) use deferred::{
+    call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
+    hand_over_found, has_ours, is_done_by_anyone, is_in_users_code, tell,
+};
+use finish::end_recorded;
+pub(crate) use finish::{broadcast, dependant_of, fail, notify_each, poison};
+
 use crate::error::{Error, ErrorKind, Result};
-use crate::portable::PortableKernel;
-use crate::queue::QueueShared;
+use crate::observers::Observer;
+use crate::panics::{drop_panic, quietly};
 use crate::sync::prefetch_for_writing;
-use notify::ADDRESS_BITS;
 use notify::Closed;
-use observers::Observer;
-use slot::{Extension, Slot, Vtable};
+use slot::{Extension, Slot};
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Which command an event belongs to: a slot and which use of it. Plain data;
-/// keeps nothing alive. Zero is no event.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EventId(u64);
-
-impl EventId {
-    /// No event: always over.
-    pub const NONE: Self = Self(0);
-
-    #[inline]
-    pub(crate) fn new(slot: NonNull<Slot>, generation: u32) -> Self {
-        Self(u64::from(generation) << ADDRESS_BITS | slot.as_ptr().expose_provenance() as u64)
-    }
-
-    #[inline]
-    pub(crate) fn generation(self) -> u32 {
-        (self.0 >> ADDRESS_BITS) as u32
-    }
-
-    /// The slot, or `None` for no event. Slots are never unmapped, so its
-    /// notify word may be read even when the event is long over.
-    #[inline]
-    pub(crate) fn slot(self) -> Option<&'static Slot> {
-        let address = (self.0 & ((1 << ADDRESS_BITS) - 1)) as usize;
-        // SAFETY: the address of a slot, which is never unmapped. Fields other
-        // than `notify` are touched only by those whom the protocol allows.
-        unsafe { std::ptr::with_exposed_provenance::<Slot>(address).as_ref() }
-    }
-
-    /// True if this is no event.
-    #[inline]
-    #[must_use]
-    pub fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// True if the event is over (or there is none).
-    #[inline]
-    #[must_use]
-    pub fn is_over(self) -> bool {
-        self.slot()
-            .is_none_or(|slot| slot.notify.closed(self.generation()).is_some())
-    }
-
-    /// Waits for the end of the few instructions in which a command is over for its
-    /// queue, and somebody knows, while its list is not closed, if it is in them.
-    pub(crate) fn settle(self) {
-        let Some(slot) = self.slot() else { return };
-        let is_open = || slot.notify.closed(self.generation()).is_none();
-        if !is_open() {
-            return;
-        }
-        let (queue, sequence) = (slot.queue.get(), slot.sequence.get());
-        // Still open, so what was read is of this use of the slot.
-        if !is_open() {
-            return;
-        }
-        // SAFETY: queues are never freed.
-        let queue = unsafe { queue.as_ref() };
-        if !queue.is_some_and(|queue| queue.progress.has_passed(sequence)) {
-            return;
-        }
-        // Whoever ends it has a few instructions to go, and calls nobody in them.
-        let mut spins = 0_u32;
-        while is_open() {
-            spins = spins.saturating_add(1);
-            if spins < 100 {
-                std::hint::spin_loop();
-            } else {
-                // It was preempted there; let it run.
-                std::thread::yield_now();
-            }
-        }
-    }
-
-    /// The event of this [`number`](EventId::number).
-    #[inline]
-    pub(crate) fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// True if the command must not run: one that it depends on failed, or it
-    /// was cancelled. For a driver that holds the command.
-    #[must_use]
-    pub fn is_refused(self) -> bool {
-        self.slot().is_some_and(Slot::is_refused)
-    }
-
-    /// A number that identifies the event while it is not over, as traces
-    /// show it.
-    #[must_use]
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl std::fmt::Debug for EventId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "event {:#x}", self.0)
-    }
-}
-
-/// A command whose waits are resolved (or, at `submit`, about to be): owned by
-/// whoever is to run it.
-pub struct Command(NonNull<Slot>);
-
-// SAFETY: a command is owned; its body's state is required to be `Send`.
-unsafe impl Send for Command {}
-
-/// Where the dependants go that a finished command makes ready.
-pub trait ReadySink {
-    /// Takes the command if this sink's owner runs it, or gives it back, to be
-    /// handed to its own driver.
-    fn accept(&mut self, command: Command) -> Option<Command>;
-
-    /// Called before and after the dependants of a finished command are gone
-    /// through, so that they can be handed over together.
-    #[inline]
-    fn gather(&mut self, begin: bool) {
-        let _ = begin;
-    }
-}
-
 impl Command {
-    #[inline]
-    pub(crate) fn from_slot(slot: NonNull<Slot>) -> Self {
-        Self(slot)
-    }
-
-    #[inline]
-    pub(crate) fn slot(&self) -> &Slot {
-        // SAFETY: an owned command's slot is in use by it.
-        unsafe { self.0.as_ref() }
-    }
-
-    #[inline]
-    fn vtable(&self) -> &'static Vtable {
-        let vtable = self.slot().vtable.get();
-        debug_assert!(vtable.is_some());
-        // SAFETY: a command has a vtable from its construction on; only user
-        // events have none, and they are never commands.
-        unsafe { vtable.unwrap_unchecked() }
-    }
-
-    /// The command as a thin pointer, for intrusive lists and deques.
-    #[inline]
-    #[must_use]
-    pub fn into_raw(self) -> NonNull<()> {
-        ManuallyDrop::new(self).0.cast()
-    }
-
-    /// Where the command is, without giving it up.
-    #[inline]
-    pub(crate) fn as_raw(&self) -> NonNull<()> {
-        self.0.cast()
-    }
-
-    /// A word of the command's that its owner may use while the command is
-    /// ready and not finished: to link it into a list.
-    #[inline]
-    pub fn set_link(&self, link: u64) {
-        self.slot().link.set(link);
-    }
-
-    /// The word last [set](Command::set_link).
-    #[inline]
-    #[must_use]
-    pub fn link(&self) -> u64 {
-        self.slot().link.get()
-    }
-
-    /// The command back from its pointer.
-    ///
-    /// # Safety
-    /// `raw` came from [`Command::into_raw`] and is used once.
-    #[inline]
-    #[must_use]
-    pub unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        Self(raw.cast())
-    }
-
-    /// The command's event.
-    #[inline]
-    #[must_use]
-    pub fn id(&self) -> EventId {
-        EventId::new(self.0, self.slot().notify.generation())
-    }
-
-    /// Whose command it is, in a word: see [`QueueShared::route`].
-    #[inline]
-    #[must_use]
-    pub fn route(&self) -> u64 {
-        self.queue().route()
-    }
-
-    /// The command's kind.
-    #[inline]
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        self.vtable().kind
-    }
-
-    /// A number for the type of the command's body: the same for launches of
-    /// the same kernel type.
-    #[inline]
-    #[must_use]
-    pub fn body_key(&self) -> usize {
-        std::ptr::from_ref(self.vtable()).addr()
-    }
-
-    /// The queue it was enqueued to.
-    #[inline]
-    #[must_use]
-    pub fn queue(&self) -> &QueueShared {
-        // SAFETY: the queue outlives the commands in it (see `queue`).
-        unsafe { &*self.slot().queue.get() }
-    }
-
-    /// Its name: the user's label, or the body's name.
-    #[must_use]
-    pub fn label(&self) -> &str {
-        self.slot().label()
-    }
-
-    /// What it accesses.
-    #[inline]
-    #[must_use]
-    pub fn arguments(&self) -> &[Argument] {
-        // SAFETY: owned and not over.
-        unsafe { self.slot().arguments() }
-    }
-
-    /// Where its body's state is.
-    #[inline]
-    pub(crate) fn state_pointer(&self) -> *mut u8 {
-        self.slot().state_pointer()
-    }
-
-    /// Work-groups of a launch; 1 for anything else.
-    #[inline]
-    #[must_use]
-    pub fn groups(&self) -> u32 {
-        (self.slot().work.load(Ordering::Relaxed) >> 32) as u32
-    }
-
-    /// Runs the body natively over a range of its work-groups, with its
-    /// arguments resolved by the driver. Unwinds if the body panics.
-    ///
-    /// # Errors
-    /// What the body returns.
-    ///
-    /// # Safety
-    /// The command was started; `arguments` point to its arguments' bytes,
-    /// valid, and written by nobody else meanwhile as their modes demand; each
-    /// group is run at most once.
-    #[inline]
-    pub unsafe fn run_native(
-        &self,
-        arguments: &[crate::access::RawArgument],
-        groups: std::ops::Range<u32>,
-    ) -> Result<()> {
-        // SAFETY: the state is the vtable's own; the rest as the caller promises.
-        unsafe { (self.vtable().run)(self.state_pointer(), arguments, groups) }
-    }
-
-    /// The kernel as code that drivers compile, if it is a launch of one that has
-    /// any.
-    #[must_use]
-    pub fn portable(&self) -> Option<&dyn PortableKernel> {
-        // SAFETY: the state is the vtable's own, and is there for as long as the
-        // command is.
-        unsafe { (self.vtable().portable)(self.state_pointer()).map(|portable| &*portable) }
-    }
-
-    /// True if it is known to be over in a few microseconds once it runs.
-    #[must_use]
-    pub fn is_brief(&self) -> bool {
-        match self.kind() {
-            // SAFETY: the state is the vtable's own.
-            Kind::Launch => unsafe { (self.vtable().brief)(self.state_pointer(), self.groups()) },
-            Kind::Copy | Kind::Fill | Kind::Write | Kind::Read => {
-                let bytes = |sum: u64, argument: &Argument| sum.saturating_add(argument.length());
-                self.arguments().iter().fold(0, bytes) <= BRIEF_BYTES
-            }
-            _ => self.needs_no_device(),
-        }
+    /// Runs code of the command's that is not its native body, as a part of the command: a wait in
+    /// there knows that the command cannot end before the wait does.
+    pub fn run_inside<R>(&self, run: impl FnOnce() -> R) -> R {
+        running::within(self.0.0, run)
     }
 
     /// Fetches what is likely to be run soon after this command: the slots that
     /// were enqueued next.
     #[inline]
     pub fn prefetch_following(&self) {
-        let ahead = self.0.as_ptr().wrapping_add(4);
+        let ahead = self.0.0.as_ptr().wrapping_add(4);
         for line in 0..3 {
             prefetch_for_writing(ahead.wrapping_byte_add(64 * line));
         }
@@ -414,7 +144,7 @@ impl Command {
             times.started.store(now, Ordering::Relaxed);
         }
         if extension.logged {
-            log::started(self);
+            quietly(|| log::started(self));
         }
     }
 
@@ -441,21 +171,16 @@ impl Command {
         }
     }
 
-    /// True if the command must not run: cancelled or poisoned.
-    #[inline]
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        self.slot().is_refused()
-    }
-
+    /// The cause stays where it is until the command ends: a driver may start a command before that is its own, and ask again.
     #[cold]
     fn refusal(&self) -> Error {
         let slot = self.slot();
         if slot.state.is_poisoned() {
-            let raw = slot.work.swap(0, Ordering::Acquire);
+            let raw = slot.work.load(Ordering::Acquire);
             if raw != 0 {
-                // SAFETY: the first poisoner put its cause there; taken once.
-                return unsafe { Error::from_raw(raw) };
+                // SAFETY: the first poisoner put its cause there, and only who ends the command takes it; it is not dropped here.
+                let cause = unsafe { ManuallyDrop::new(Error::from_raw(raw)) };
+                return Error::clone(&cause);
             }
         }
         debug_assert!(slot.cancelled.load(Ordering::Relaxed));
@@ -476,7 +201,7 @@ impl Command {
     #[inline]
     pub fn finish_at(self, result: Result<()>, time: Option<u64>, sink: &mut impl ReadySink) {
         let recorded = self.slot().recorded.get();
-        let slot = ManuallyDrop::new(self).0;
+        let slot = ManuallyDrop::new(self).0.0;
         // SAFETY: the command is owned by the caller, who gives it up here.
         unsafe {
             match result {
@@ -487,14 +212,13 @@ impl Command {
         }
     }
 
-    /// Does a started command that [needs no device](Command::needs_no_device):
+    /// Does a started command that [needs no device](crate::command::CommandView::needs_no_device):
     /// ends it, or, if it is a recorded graph, hands over the first of its
     /// commands, of which the last will end it.
     pub fn finish_without_device(self, sink: &mut impl ReadySink) {
-        if self.kind() == Kind::Graph {
-            crate::graph::play(self, sink);
-        } else {
-            self.finish(Ok(()), sink);
+        match self.vtable().rare.begin {
+            Some(begin) => begin(self, sink),
+            None => self.finish(Ok(()), sink),
         }
     }
 }
@@ -502,32 +226,17 @@ impl Command {
 impl Drop for Command {
     #[cold]
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Other threads may have had the locks of what waits for it. It is kept as it is.
+            return;
+        }
         let error = ErrorKind::Device {
             device: self.queue().device_name().to_owned(),
             what: format!("run '{}'", self.label()),
             message: "the driver dropped the command unfinished".to_owned(),
         };
-        let command = Self(self.0);
+        let command = Self(CommandView(self.0.0));
         command.finish(Err(error.into()), &mut ToDrivers);
-    }
-}
-
-/// Bytes that are copied in a few microseconds.
-const BRIEF_BYTES: u64 = 1 << 15;
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ({:?})", self.label(), self.id())
-    }
-}
-
-impl Command {
-    /// True for markers, barriers and other commands that any thread can do and
-    /// end: by [`Command::finish_without_device`].
-    #[inline]
-    #[must_use]
-    pub fn needs_no_device(&self) -> bool {
-        self.vtable().needs_no_device
     }
 }
 
@@ -535,10 +244,15 @@ impl Command {
 #[inline]
 pub(crate) fn retain(slot: NonNull<Slot>) {
     // SAFETY: the caller holds a reference.
-    unsafe { slot.as_ref() }
-        .references
-        .fetch_add(1, Ordering::Relaxed);
+    let references = &unsafe { slot.as_ref() }.references;
+    if references.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
+        // As of `Arc`: only a program that forgets handles comes here, and one more round would free what is in use.
+        std::process::abort();
+    }
 }
+
+/// More references than fit into memory.
+const MOST_REFERENCES: u32 = u32::MAX / 2;
 
 /// Gives up a reference; the last frees the slot.
 ///
@@ -589,8 +303,18 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
     // SAFETY: as the caller promises.
     unsafe { s.observers.free() };
     if failed {
-        // SAFETY: a failed command's payload holds its error; dropped once.
-        unsafe { std::ptr::drop_in_place(s.payload.get().cast::<Error>()) };
+        // SAFETY: a failed command's payload holds its error; read once.
+        discard(unsafe { s.payload.get().cast::<Error>().read() });
+    }
+}
+
+/// Drops an error, in the middle of an end or as the last handle goes. What it carries is a user's code.
+#[cold]
+pub(crate) fn discard(error: Error) {
+    publish();
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+        drop_panic(panic);
+        quietly(|| tracing::error!("an error panicked as it was dropped"));
     }
 }
 

@@ -10,10 +10,10 @@
 //! * A free slot is marked by a bit in its chunk. Slots are handed out in
 //!   address order, by the thread that owns the chunk: a graph enqueued in one
 //!   go is laid out in enqueue order and streams through the cache.
-//! * A slot whose generation has reached [`LAST_GENERATION`] is not marked free
+//! * A slot whose generation has reached `RETIRE_AT` is not marked free
 //!   but retired, so a handle never matches a later use of its slot. Retired
-//!   slots come back through `recycle_retired`, once no tracker remembers
-//!   a handle to a finished command.
+//!   slots come back through `recycle_retired`, once nothing remembers
+//!   a handle to a finished command: trackers, gates and lists of waits that were joined.
 //!
 //! Protocol:
 //!
@@ -24,9 +24,13 @@
 //!    chunk or goes idle ([`flush`]).
 //! 3. A chunk is *listed* (in the shared list) or *owned* (by a thread) or
 //!    neither; giving bits back to a chunk that is neither lists it.
+//! 4. A [child of `fork`](crate::process) leaves the shared lists alone: another thread may have had them locked. It takes what its
+//!    thread owns, and new chunks.
 
-use super::notify::{ADDRESS_BITS, LAST_GENERATION};
 use super::slot::Slot;
+use crate::limits::RETIRE_AT;
+use crate::notify::ADDRESS_BITS;
+use crate::process::is_forked;
 use crate::sync::prefetch_for_writing;
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::cell::Cell;
@@ -131,16 +135,13 @@ impl ChunkRef {
 /// Memory for one more chunk, from a region of many: an allocation for each
 /// would waste half as much again on its alignment.
 fn fresh_chunk() -> NonNull<u8> {
+    if is_forked() {
+        return fresh_memory(1);
+    }
     let mut region = lock(&REGION);
     if region.left == 0 {
-        let layout = Layout::from_size_align(REGION_CHUNKS * CHUNK_BYTES, CHUNK_BYTES)
-            .expect("a power of two is a valid alignment");
-        // SAFETY: the layout has a size.
-        let Some(memory) = NonNull::new(unsafe { alloc(layout) }) else {
-            handle_alloc_error(layout);
-        };
         *region = Region {
-            next: memory.as_ptr().expose_provenance(),
+            next: fresh_memory(REGION_CHUNKS).as_ptr().expose_provenance(),
             left: REGION_CHUNKS,
         };
     }
@@ -149,6 +150,15 @@ fn fresh_chunk() -> NonNull<u8> {
     region.left -= 1;
     // SAFETY: within a region, which is not at address zero.
     unsafe { NonNull::new_unchecked(chunk) }
+}
+
+/// Memory for so many chunks.
+fn fresh_memory(chunks: usize) -> NonNull<u8> {
+    let layout = Layout::from_size_align(chunks * CHUNK_BYTES, CHUNK_BYTES)
+        .expect("a power of two is a valid alignment");
+    // SAFETY: the layout has a size.
+    let memory = unsafe { alloc(layout) };
+    NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
 /// Chunks that are allocated together: 4 MiB.
@@ -331,7 +341,10 @@ impl Local {
 }
 
 fn claim() -> ChunkRef {
-    let listed = lock(&LISTED_CHUNKS).pop();
+    let listed = match is_forked() {
+        true => None,
+        false => lock(&LISTED_CHUNKS).pop(),
+    };
     match listed {
         Some(std::cmp::Reverse(Listed(chunk))) => {
             chunk.header().place.store(OWNED, Ordering::SeqCst);
@@ -373,6 +386,9 @@ fn release(chunk: ChunkRef, unused: Mask) {
 }
 
 fn list(chunk: ChunkRef) {
+    if is_forked() {
+        return;
+    }
     let place = &chunk.header().place;
     if place.load(Ordering::SeqCst) == IDLE
         && place
@@ -397,7 +413,7 @@ pub(crate) fn take() -> NonNull<Slot> {
 #[inline]
 pub(crate) unsafe fn give(slot: NonNull<Slot>) {
     // SAFETY: slots are never unmapped.
-    if unsafe { slot.as_ref() }.notify.generation() >= LAST_GENERATION {
+    if unsafe { slot.as_ref() }.notify.generation() >= RETIRE_AT {
         return retire(slot);
     }
     LOCAL.with(|local| local.give(slot));
@@ -405,6 +421,9 @@ pub(crate) unsafe fn give(slot: NonNull<Slot>) {
 
 #[cold]
 fn retire(slot: NonNull<Slot>) {
+    if is_forked() {
+        return;
+    }
     lock(&RETIRED).push(Retired(slot));
     RETIRED_COUNT.fetch_add(1, Ordering::Relaxed);
 }
@@ -473,7 +492,8 @@ mod tests {
 
     #[test]
     fn memory_is_reused_across_threads() {
-        let rounds = if cfg!(miri) { 20 } else { 200 };
+        // So many that what other tests take meanwhile is little beside it.
+        let rounds = if cfg!(miri) { 100 } else { 1000 };
         let before = reserved_bytes();
         for _ in 0..rounds {
             let taken: Vec<_> = (0..500).map(|_| take().addr().get()).collect();
@@ -498,7 +518,7 @@ mod tests {
     fn a_retired_slot_comes_back_with_a_new_life() {
         let slot = take();
         // SAFETY: the slot was just taken.
-        unsafe { slot.as_ref() }.notify.open(LAST_GENERATION);
+        unsafe { slot.as_ref() }.notify.open(RETIRE_AT);
         // SAFETY: as above.
         let _ = unsafe { slot.as_ref() }.notify.close(false);
         let before = retired();

@@ -4,32 +4,40 @@
 //! |---|---|---|---|
 //! | 0..4 | `state` | enqueuer, then whoever resolves or poisons | owner |
 //! | 4..8 | `references` | enqueuer; holders of an [`Event`](crate::Event) | the same |
-//! | 8..16 | `notify` | see [`notify`](super::notify) | anyone, at any time |
-//! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the guard is released | owner, holders |
+//! | 8..16 | `notify` | see [`notify`](crate::notify) | anyone, at any time |
+//! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the waits are registered | owner, holders |
 //! | 40..64 | `edges` | pusher of the edge; then the list it is in | closer of that list |
 //! | 64..72 | `link` | owner | owner |
-//! | 72..80 | `extension` | enqueuer | owner |
+//! | 72..80 | `extension` | enqueuer, before a driver is told of it | owner; driver |
 //! | 80..88 | `observers` | the first observer | closer, observers |
 //! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner |
 //! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders |
-//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled`; `recorded` | enqueuer, then owner; holders | anyone |
+//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled`; `recorded` | enqueuer, then owner, or the driver that was told of it; holders | anyone |
 //! | 112..192 | `payload`: arguments, then the body's state; after a failure, the error | enqueuer, then owner | owner; holders, once failed |
 //!
 //! *Owner* is whoever brought the state's count to zero, and whoever it hands
-//! the [`Command`](super::Command) to. Between slot uses only `notify` is read.
+//! the [`Command`](super::Command) to.
+//!
+//! An [`EventId`](super::EventId) keeps nothing: while somebody looks at its slot, that may
+//! be given to another command. So it leads to a [`Glance`], which shows only what is atomic, and
+//! whose values may be those of another use of the slot, unless [`Glance::of`] says that they are not.
 //!
 //! A command of a [recorded graph](crate::graph) stays in its slot from launch to
 //! launch. It has no number in its queue, so `done` points to its graph and
 //! `sequence` says which command of that it is, and its state at the start of a
 //! launch ([`Slot::place`]); its notify list is never closed.
 
-use super::notify::NotifyList;
-use super::observers::Observers;
-use super::state::State;
-use crate::access::Argument;
+use super::id::EventId;
+use super::owned::{Command, ReadySink};
+use super::recorded::Shared;
+use crate::access::{Argument, PackedAccess};
 use crate::error::Error;
+use crate::notify::NotifyList;
+use crate::observers::Observers;
 use crate::portable::PortableKernel;
-use crate::queue::QueueShared;
+use crate::queue::place::{Place, QueueShared};
+use crate::shown::{Number, Reference, look_while_open};
+use crate::state::State;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null};
@@ -150,8 +158,32 @@ pub(crate) struct Vtable {
     pub(crate) portable: unsafe fn(*const u8) -> Option<*const dyn PortableKernel>,
     /// Whether a launch of so many work-groups is known to be over in a few microseconds.
     pub(crate) brief: unsafe fn(*const u8, u32) -> bool,
+    /// What few kinds do.
+    pub(crate) rare: Rare,
     /// Drops the state, if that does anything.
     pub(crate) drop: Option<unsafe fn(*mut u8)>,
+}
+
+/// Finds the user event that a command opens, in its state.
+pub(crate) type Opens = unsafe fn(*const u8) -> Option<NonNull<Slot>>;
+
+/// What few kinds of commands do: a reservation of the host's, and a graph.
+pub(crate) struct Rare {
+    /// The user event that the command completes once its waits are over, if there is one. The command is not started.
+    pub(crate) opens: Option<Opens>,
+    /// Does a command that needs no device, which ends later; the others end at once.
+    pub(crate) begin: Option<fn(Command, &mut dyn ReadySink)>,
+    /// The command fails; its state is still there.
+    pub(crate) fail: Option<unsafe fn(*const u8, EventId, &Error)>,
+}
+
+impl Rare {
+    /// As most.
+    pub(crate) const NONE: Self = Self {
+        opens: None,
+        begin: None,
+        fail: None,
+    };
 }
 
 /// An edge that did not fit into the slot.
@@ -166,7 +198,7 @@ pub(crate) struct OverflowEdge {
 #[derive(Default)]
 pub(crate) struct Extension {
     /// All arguments, when there are more than fit inline.
-    pub(crate) arguments: Option<Box<[Argument]>>,
+    pub(crate) arguments: Option<Box<[PackedAccess]>>,
     /// Overflow edges.
     pub(crate) edges: Box<[OverflowEdge]>,
     /// Timestamps, when profiling or tracing.
@@ -202,16 +234,16 @@ pub(crate) struct Slot {
     pub(crate) state: State,
     pub(crate) references: AtomicU32,
     pub(crate) notify: NotifyList,
-    pub(crate) vtable: Cell<Option<&'static Vtable>>,
-    pub(crate) queue: Cell<*const QueueShared>,
+    pub(crate) vtable: Reference<Vtable>,
+    pub(crate) queue: Reference<Place>,
     pub(crate) done: Cell<*const AtomicU8>,
     pub(crate) edges: [AtomicU64; INLINE_EDGES],
 
-    pub(crate) link: Cell<u64>,
+    pub(crate) link: AtomicU64,
     pub(crate) extension: Cell<Option<NonNull<Extension>>>,
     pub(crate) observers: Observers,
     pub(crate) work: AtomicU64,
-    pub(crate) sequence: Cell<u64>,
+    pub(crate) sequence: Number,
     pub(crate) phase: AtomicU8,
     pub(crate) argument_count: Cell<u8>,
     pub(crate) in_order: Cell<bool>,
@@ -229,15 +261,15 @@ impl Slot {
             state: State::new(),
             references: AtomicU32::new(0),
             notify: NotifyList::new(),
-            vtable: Cell::new(None),
-            queue: Cell::new(null()),
+            vtable: Reference::none(),
+            queue: Reference::none(),
             done: Cell::new(null()),
             edges: [const { AtomicU64::new(0) }; INLINE_EDGES],
-            link: Cell::new(0),
+            link: AtomicU64::new(0),
             extension: Cell::new(None),
             observers: Observers::new(),
             work: AtomicU64::new(0),
-            sequence: Cell::new(0),
+            sequence: Number::new(),
             phase: AtomicU8::new(0),
             argument_count: Cell::new(0),
             in_order: Cell::new(false),
@@ -266,7 +298,7 @@ impl Slot {
     /// The extension, made if there is none.
     ///
     /// # Safety
-    /// The caller is the enqueuer, before the guard is released.
+    /// The caller is the enqueuer, before a driver is told of the command, and before its waits are registered.
     #[cold]
     #[expect(
         clippy::mut_from_ref,
@@ -302,16 +334,18 @@ impl Slot {
     /// The slot is in use by the caller and its payload still holds them: the
     /// command is under construction or owned, and not over.
     #[inline]
-    pub(crate) unsafe fn arguments(&self) -> &[Argument] {
+    pub(crate) unsafe fn arguments(&self) -> &[Argument<'_>] {
         let count = usize::from(self.argument_count.get());
-        if count <= INLINE_ARGUMENTS {
-            // SAFETY: the enqueuer wrote that many at the payload's start.
-            unsafe { std::slice::from_raw_parts(self.payload.get().cast::<Argument>(), count) }
+        let packed = if count <= INLINE_ARGUMENTS {
+            // SAFETY: the enqueuer wrote that many at the payload's start (`construct::take`), and they are there still.
+            unsafe { std::slice::from_raw_parts(self.payload.get().cast::<PackedAccess>(), count) }
         } else {
             self.extension()
                 .and_then(|e| e.arguments.as_deref())
                 .unwrap_or(&[])
-        }
+        };
+        // SAFETY: the command is not over, as the caller promises.
+        unsafe { Argument::all_of_live_command(packed) }
     }
 
     /// Where the body's state is.
@@ -324,7 +358,7 @@ impl Slot {
             self.payload
                 .get()
                 .cast::<u8>()
-                .add(inline * size_of::<Argument>())
+                .add(inline * size_of::<PackedAccess>())
         }
     }
 
@@ -349,7 +383,7 @@ impl Slot {
 
     /// Makes this the command `index` of a recorded graph, whose state word starts
     /// as `state`.
-    pub(crate) fn set_place(&self, graph: *const crate::graph::Shared, index: u32, state: u32) {
+    pub(crate) fn set_place(&self, graph: *const Shared, index: u32, state: u32) {
         self.recorded.set(true);
         self.done.set(graph.cast());
         self.sequence.set(u64::from(index) << 32 | u64::from(state));
@@ -358,7 +392,7 @@ impl Slot {
     /// Of a command of a recorded graph: the graph, which command of it this is,
     /// and how its state word starts.
     #[inline]
-    pub(crate) fn place(&self) -> (*const crate::graph::Shared, u32, u32) {
+    pub(crate) fn place(&self) -> (*const Shared, u32, u32) {
         debug_assert!(self.recorded.get());
         let place = self.sequence.get();
         (self.done.get().cast(), (place >> 32) as u32, place as u32)
@@ -378,5 +412,61 @@ impl Slot {
             Some(vtable) => vtable.kind.name(),
             None => "user event",
         }
+    }
+}
+
+/// A slot as somebody sees it who keeps nothing of what is in it: see the module.
+#[derive(Clone, Copy)]
+pub(crate) struct Glance(&'static Slot);
+
+impl Glance {
+    /// The slot at an address.
+    #[inline]
+    pub(super) fn at(slot: &'static Slot) -> Self {
+        Self(slot)
+    }
+
+    /// The list of the event, and of those before and after it in the slot.
+    #[inline]
+    pub(crate) fn notify(self) -> &'static NotifyList {
+        &self.0.notify
+    }
+
+    /// The queue of a command that is or was in the slot.
+    #[inline]
+    pub(crate) fn queue(self) -> Option<&'static Place> {
+        self.0.queue.get()
+    }
+
+    /// The number in its queue of a command that is or was in the slot.
+    #[inline]
+    pub(crate) fn sequence(self) -> u64 {
+        self.0.sequence.get()
+    }
+
+    /// What a command that is or was in the slot can do.
+    #[inline]
+    pub(crate) fn vtable(self) -> Option<&'static Vtable> {
+        self.0.vtable.get()
+    }
+
+    /// True if a command that is or was in the slot must not run.
+    #[inline]
+    pub(crate) fn is_refused(self) -> bool {
+        self.0.is_refused()
+    }
+
+    /// What `look` sees of the event of this generation; none if it is over, so that what was seen may be another's.
+    pub(crate) fn of<R>(self, generation: u32, look: impl FnOnce(Self) -> R) -> Option<R> {
+        look_while_open(&self.0.notify, generation, || look(self))
+    }
+
+    /// The slot.
+    ///
+    /// # Safety
+    /// The caller holds a reference to what is in it.
+    #[inline]
+    pub(crate) unsafe fn held(self) -> &'static Slot {
+        self.0
     }
 }

@@ -4,10 +4,12 @@
 use super::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
+use crate::limits::JOIN_WAITS;
 use crate::memory::eviction::{Evicted, Eviction};
+use crate::memory::mapping::HostQueue;
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
-    Queue, QueueOptions, Request, Result,
+    Queue, QueueOptions, Request, Result, UserEvent,
 };
 use std::future::Future;
 use std::pin::pin;
@@ -22,11 +24,12 @@ use std::time::Duration;
 const ROUNDS: u32 = 10;
 const TURNS: u32 = if cfg!(miri) { 100 } else { 500 };
 
-/// Keeps what is ready for the test to end.
+/// Keeps what is ready for the test to end; or panics, if it is to.
 #[derive(Default)]
-struct Hoard(Mutex<Vec<Command>>);
+struct Hoard(Mutex<Vec<Command>>, AtomicBool);
 
-impl Driver for Hoard {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Hoard {
     fn name(&self) -> &'static str {
         "hoard"
     }
@@ -58,6 +61,7 @@ impl Driver for Hoard {
     }
 
     fn notify(&self, notification: Notification) {
+        assert!(!self.1.load(Ordering::Relaxed), "it is to panic");
         if let Notification::Ready(command) = notification {
             self.0.lock().unwrap().push(command);
         }
@@ -67,18 +71,18 @@ impl Driver for Hoard {
         Ok(64)
     }
 
-    fn free(&self, _key: u32, _address: u64, _size: u64) {}
+    unsafe fn free(&self, _key: u32, _address: u64, _size: u64) {}
 }
 
-struct Stage {
+pub(super) struct Stage {
     hoard: Arc<Hoard>,
     devices: Vec<Device>,
-    context: Context,
-    queue: Queue,
+    pub(super) context: Context,
+    pub(super) queue: Queue,
 }
 
 impl Stage {
-    fn new(in_order: bool) -> Self {
+    pub(super) fn new(in_order: bool) -> Self {
         let hoard = Arc::new(Hoard::default());
         let driver: Arc<dyn Driver> = hoard.clone();
         let devices = Device::all_of(&driver).unwrap();
@@ -97,11 +101,26 @@ impl Stage {
     }
 
     /// A command that is ready, and its event.
-    fn command(&self) -> (Command, Event) {
+    pub(super) fn command(&self) -> (Command, Event) {
         self.command_of(&[])
     }
 
-    fn command_of(&self, accesses: &[Access<'_>]) -> (Command, Event) {
+    /// A queue of the device that has a memory of its own.
+    pub(super) fn far_queue(&self) -> Queue {
+        let options = QueueOptions::default();
+        self.context.queue(&self.devices[1], options).unwrap()
+    }
+
+    /// Ends all that is ready, and what that makes ready.
+    pub(super) fn end_all(&self) {
+        let next = || self.hoard.0.lock().unwrap().pop();
+        while let Some(command) = next() {
+            let result = command.start();
+            command.finish(result, &mut ToDrivers);
+        }
+    }
+
+    pub(super) fn command_of(&self, accesses: &[Access<'_>]) -> (Command, Event) {
         let request = Request {
             accesses,
             ..Request::default()
@@ -288,7 +307,8 @@ fn memory_that_an_ended_command_used_is_evicted() {
             length: 8,
             mode: AccessMode::ReadWrite,
         }]);
-        memory.allocation(space).unwrap();
+        // SAFETY: nothing is on a device.
+        unsafe { memory.allocation(space) }.unwrap();
         assert_eq!(memory.evict(space, Eviction::Idle), Evicted::Nothing);
         while_it_ends(command, Ok(()), || {
             stage.queue.wait().unwrap();
@@ -296,4 +316,117 @@ fn memory_that_an_ended_command_used_is_evicted() {
         });
         event.wait().unwrap();
     }
+}
+
+/// Ids of commands that are over come again once their slots' generations are used up. By then nothing may know them.
+#[test]
+fn what_remembers_ids_forgets_those_that_are_over_before_slots_come_back() {
+    let stage = Stage::new(true);
+    let user: Vec<UserEvent> = (0..2 * JOIN_WAITS).map(|_| UserEvent::new()).collect();
+    let waits: Vec<Event> = user.iter().map(UserEvent::event).collect();
+    let request = Request {
+        waits: &waits,
+        ..Request::default()
+    };
+    let joining = stage.queue.host_task(|_| Ok(()), &request).unwrap();
+    let barrier = stage.queue.barrier(&[]).unwrap();
+    let shared = stage.context.shared();
+    assert!(shared.has_joined() && stage.queue.shared().remembered_barriers() > 0);
+    crate::context::recycle_slots();
+    assert!(shared.has_joined(), "nothing of it is over");
+    assert!(stage.queue.shared().remembered_barriers() > 0);
+
+    user.into_iter().for_each(UserEvent::complete);
+    let ready = stage.hoard.0.lock().unwrap().pop();
+    ready.unwrap().finish(Ok(()), &mut ToDrivers);
+    assert!(joining.is_complete() && barrier.is_complete());
+    crate::context::recycle_slots();
+    assert!(!shared.has_joined());
+    assert_eq!(stage.queue.shared().remembered_barriers(), 0);
+}
+
+/// A driver that panics as it is told of a command does so in the middle of another's end, and on a thread that is to hand
+/// over more.
+#[test]
+fn a_driver_that_panics_keeps_nothing_from_being_handed_over() {
+    let stage = Stage::new(true);
+    let wait_for = |user: &UserEvent| {
+        let request = Request {
+            waits: &[user.event()],
+            ..Request::default()
+        };
+        stage.queue.host_task(|_| Ok(()), &request).unwrap()
+    };
+    let (first, second) = (UserEvent::new(), UserEvent::new());
+    let events = [wait_for(&first), wait_for(&second)];
+    stage.hoard.1.store(true, Ordering::Relaxed);
+    first.complete();
+    stage.hoard.1.store(false, Ordering::Relaxed);
+    let error = events[0].wait().unwrap_err();
+    assert!(error.to_string().contains("unfinished"), "{error}");
+    second.complete();
+    let ready = stage.hoard.0.lock().unwrap().pop();
+    let ready = ready.expect("this thread hands over what is ready, as before");
+    ready.finish(Ok(()), &mut ToDrivers);
+    events[1].wait().unwrap();
+}
+
+/// In a child of fork a lock stays as it was: here, as another thread of the parent may have had it.
+#[cfg(all(unix, not(miri)))]
+#[test]
+fn a_child_of_fork_looks_at_events_and_queues_without_a_lock() {
+    let stage = Stage::new(true);
+    let (command, event) = stage.command();
+    // The frontier has not moved since, so whoever wants to know has to move it.
+    command.finish(Ok(()), &mut ToDrivers);
+    let held = stage.queue.shared().progress.hold();
+    // SAFETY: the child looks at atomics alone, and ends at once.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a child that hangs is ended by the signal.
+        unsafe { libc::alarm(20) };
+        let _ = (event.is_complete(), event.phase(), stage.queue.is_empty());
+        // SAFETY: it always is.
+        unsafe { libc::_exit(0) };
+    }
+    assert!(child > 0);
+    let mut status = 0;
+    // SAFETY: the status lives until the call returns.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    drop(held);
+    assert!(
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "it hangs"
+    );
+    assert!(event.is_complete());
+}
+
+/// The turn comes after the command, and the grant after the turn, by way of an event that the turn's command completes.
+#[test]
+fn a_wait_inside_of_a_command_for_a_mapping_behind_it_is_refused() {
+    let stage = Stage::new(true);
+    let host = HostQueue::new(&stage.context).unwrap();
+    let memory = stage.context.memory(8).unwrap();
+    let (command, event) = stage.command_of(&[Access {
+        memory: &memory,
+        offset: 0,
+        length: 8,
+        mode: AccessMode::Overwrite,
+    }]);
+    command.start().unwrap();
+    command.run_inside(|| {
+        let read = AccessMode::Read;
+        let mapping = host.reserve(&stage.queue, &memory, 0..8, read, &[], "a test");
+        let mapping = mapping.unwrap();
+        let error = mapping.granted().wait_timeout(Duration::from_secs(60));
+        let error = error.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
+            "{error}"
+        );
+        // And it keeps nobody.
+        drop(mapping);
+    });
+    command.finish(Ok(()), &mut ToDrivers);
+    event.wait().unwrap();
 }

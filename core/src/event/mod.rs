@@ -1,27 +1,33 @@
 //! Events as users hold them: futures of commands.
 
+pub(crate) mod blocked;
+pub(crate) mod polling;
 mod user;
 mod waiting;
 
+pub use blocked::wait_graph;
 pub use user::UserEvent;
-pub(crate) use waiting::SeesTo;
 pub use waiting::{
-    Armed, Clock, Joiner, SystemClock, Waiter, refuse_waits, replace_joiner, sees_to,
+    Armed, Clock, Joiner, SystemClock, Waiter, is_waiting, log_waits_longer_than, may_wait,
+    refuse_waits, replace_joiner, will_poll, work_alone, works_alone,
 };
+pub(crate) use waiting::{SeesTo, hand_over_needed, watch_as_environment_says};
 
-use crate::command::notify::Closed;
-use crate::command::observers::{Action, Observer};
 use crate::command::slot::{Slot, Times};
-use crate::command::{EventId, Phase, call_at_once, observe, release, retain, unobserve};
+use crate::command::{EventId, Phase, call_at_once, fire, observe, release, retain, unobserve};
 use crate::error::{Error, ErrorKind, Result};
-use crate::queue::{QueueShared, flush_all};
+use crate::notify::Closed;
+use crate::observers::{Action, Observer};
+use crate::queue::flush::flush_for;
+use crate::queue::place::Place;
+use crate::watching::Watching;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use waiting::join_first;
+use waiting::{Deadline, join_first};
 
 /// The event of a command: a future of its end, which can also be waited for,
 /// polled, given a callback, and cancelled while it does not run.
@@ -102,9 +108,10 @@ impl Event {
         EventId::new(self.slot_pointer(), self.slot().notify.generation())
     }
 
-    fn queue(&self) -> Option<&'static QueueShared> {
-        // SAFETY: queues are never freed.
-        unsafe { self.slot().queue.get().as_ref() }
+    /// Where the queue of its command is, or was: that may have ended. None of the host's.
+    #[inline]
+    pub(crate) fn queue(&self) -> Option<&'static Place> {
+        self.slot().queue.get()
     }
 
     /// How the command ended, or `None` if it has not: as its list says, and as
@@ -124,15 +131,25 @@ impl Event {
     /// a marker, the queue, or a later command, must not hear from the event that
     /// the command goes on, or that it ended well before it is said how.
     fn about_to_close(&self) -> Option<Closed> {
-        self.id().settle();
+        if crate::process::is_forked() {
+            // Whoever ends it is not here.
+            return None;
+        }
+        self.id().spin_until_closed();
         self.closed_list()
     }
 
     /// The number after this command's, if its queue shows events in order.
-    fn visible_at(&self) -> Option<(&'static QueueShared, u64)> {
+    fn visible_at(&self) -> Option<(&'static Place, u64)> {
         let queue = self.queue()?;
         let sequence = self.slot().sequence.get();
         (self.slot().in_order.get()).then_some((queue, sequence + 1))
+    }
+
+    /// The queue and number of the command, if its queue shows events in order and a command before it may go on.
+    pub(crate) fn awaited_turn(&self) -> Option<(&'static Place, u64)> {
+        let (queue, end) = self.visible_at()?;
+        (!queue.progress.reached(end - 1)).then_some((queue, end - 1))
     }
 
     /// True if the command is over, successfully or not, and for an in-order
@@ -144,7 +161,7 @@ impl Event {
         if self.is_visible() {
             return true;
         }
-        flush_all();
+        flush_for([self.queue()]);
         self.is_visible()
     }
 
@@ -168,7 +185,10 @@ impl Event {
     /// The error, if the command failed; does not look at the queue's order.
     pub(crate) fn failure(&self) -> Option<Error> {
         // SAFETY: closed as failed, and a reference is held.
-        (self.closed() == Some(Closed::Failed)).then(|| unsafe { self.slot().error() })
+        let error =
+            (self.closed() == Some(Closed::Failed)).then(|| unsafe { self.slot().error() })?;
+        error.is_heard();
+        Some(error)
     }
 
     /// How it ended, or `None` while it has not.
@@ -224,7 +244,7 @@ impl Event {
     /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
     /// [`Event::wait`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
-        self.wait_with_clock(timeout, &SystemClock)
+        self.wait_until(|| Deadline::after(timeout))
     }
 
     /// As [`Event::wait_timeout`], with a clock of the caller's.
@@ -232,8 +252,12 @@ impl Event {
     /// # Errors
     /// As [`Event::wait_timeout`].
     pub fn wait_with_clock(&self, timeout: Duration, clock: &dyn Clock) -> Result<()> {
+        self.wait_until(|| Deadline::by(clock, timeout))
+    }
+
+    fn wait_until<'a>(&self, deadline: impl FnOnce() -> Deadline<'a>) -> Result<()> {
         if !self.is_visible() {
-            self.join(Some((clock, clock.now().saturating_add(timeout))))?;
+            self.join(Some(deadline()))?;
             if !self.is_visible() {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -250,7 +274,7 @@ impl Event {
     pub fn wait_for_first(events: &[&Event], timeout: Option<Duration>) -> Result<()> {
         if events.is_empty() {
             return Err(ErrorKind::WouldDeadlock {
-                why: "of no events none is ever over first; pass at least one",
+                why: "of no events none is ever over first; pass at least one".into(),
             }
             .into());
         }
@@ -258,16 +282,14 @@ impl Event {
         if is_any_visible() {
             return Ok(());
         }
-        let clock = SystemClock;
-        let deadline = timeout.map(|timeout| clock.now().saturating_add(timeout));
-        join_first(events, deadline.map(|deadline| (&clock as _, deadline)))?;
+        join_first(events, timeout.map(Deadline::after))?;
         if timeout.is_some() && !is_any_visible() {
             return Err(ErrorKind::TimedOut.into());
         }
         Ok(())
     }
 
-    fn join(&self, deadline: Option<(&dyn Clock, Duration)>) -> Result<()> {
+    fn join(&self, deadline: Option<Deadline<'_>>) -> Result<()> {
         join_first(&[self], deadline)
     }
 
@@ -280,25 +302,39 @@ impl Event {
     /// might never come, as that of a device's driver, a wait is refused ([`ErrorKind::WouldDeadlock`]).
     ///
     /// It must not wait for what another thread does after a wait of its own: threads that wait end commands, so the one
-    /// that calls this may be that very thread, in that wait.
+    /// that calls this may be that very thread, in that wait. For the same reason it must not take a lock that any thread
+    /// holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks for a callback: each of these may end
+    /// commands and call this, so that it would wait for its own thread.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         let event = self.clone();
-        let observer = Observer::new(Action::Call(Box::new(move || {
+        let call = Action::Call(Box::new(move || {
             callback(event.failure().map_or(Ok(()), Err));
-        })));
+        }));
+        let observer = Observer::watching(call, Some(self.watch()));
         // Flushed once it is registered: else what ends meanwhile would have it
-        // called here, by a thread that may hold what it waits for.
+        // called here, by a thread that may hold what it waits for. What is enqueued
+        // later is flushed for it.
         match self.register(&observer) {
-            Some(_) => flush_all(),
+            Some(_) => flush_for([self.queue()]),
             None => call_at_once(observer),
         }
+    }
+
+    /// Takes out the waker that it was polled with last, if any: it is not woken any more.
+    pub fn forget_waker(&mut self) {
+        // A clone has none, and the drop of the original takes it out.
+        *self = self.clone();
+    }
+
+    /// Notes that later enqueues are to be flushed for an observer of this event.
+    fn watch(&self) -> Watching {
+        Watching::new(self.queue().map(Place::context_number))
     }
 
     /// Adds an observer; `None` if the event is over.
     fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
         // Where all before it are over, there is only its own end to wait for: that costs less to be told of.
-        let all_before_are_over =
-            |(queue, end): &(&QueueShared, u64)| queue.progress.reached(end - 1);
+        let all_before_are_over = |(queue, end): &(&Place, u64)| queue.progress.reached(end - 1);
         if let Some((queue, end)) = self.visible_at().filter(|at| !all_before_are_over(at)) {
             return queue
                 .observe(end, observer)
@@ -308,6 +344,10 @@ impl Event {
     }
 
     fn unregister(&self, registration: &Registration) {
+        if crate::process::is_forked() {
+            // Another thread may have had the list's lock, and nobody is told of anything here.
+            return;
+        }
         match registration {
             Registration::Slot(observer) => unobserve(self.slot_pointer(), observer),
             Registration::Queue(_, key) => {
@@ -387,7 +427,13 @@ impl Future for Event {
         if let Some(registration) = &self.registration {
             let (Registration::Slot(observer) | Registration::Queue(observer, _)) = &**registration;
             if !observer.fired() {
-                observer.replace_waker(context.waker());
+                if !self.is_complete() {
+                    // In a child of fork another thread may have had the observer's lock.
+                    crate::process::check()?;
+                }
+                if observer.replace_waker(context.waker()) {
+                    fire(observer);
+                }
                 // It may have fired with the old waker meanwhile. And a command
                 // is over some time before its observers are told: who has
                 // waited for it is not to hear that it is not. The new waker is
@@ -399,11 +445,17 @@ impl Future for Event {
             self.registration = None;
         }
         if !self.is_visible() {
-            flush_all();
-            let observer = Observer::new(Action::Wake(context.waker().clone()));
+            crate::process::check()?;
+            let wake = Action::Wake(context.waker().clone());
+            let observer = Observer::watching(wake, Some(self.watch()));
             if let Some(registration) = self.register(&observer) {
                 self.registration = Some(Box::new(registration));
-                return Poll::Pending;
+                // Flushed once it is registered: what is enqueued later is flushed for it.
+                flush_for([self.queue()]);
+                if !observer.fired() && !self.is_visible() {
+                    return Poll::Pending;
+                }
+                self.registration = None;
             }
         }
         Poll::Ready(self.failure().map_or(Ok(()), Err))

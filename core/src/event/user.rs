@@ -1,9 +1,12 @@
 //! Events that the host completes.
 
 use super::Event;
-use crate::command::{self, Phase, ToDrivers, slab};
+use super::blocked::{self, UNNOTED, location};
+use crate::command::slot::Slot;
+use crate::command::{Phase, ToDrivers, broadcast, fail, slab};
 use crate::error::{Error, ErrorKind};
 use std::panic::Location;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// An event that the host completes. Dropped without that, it fails, and what
@@ -28,17 +31,36 @@ impl UserEvent {
         // One reference to own it until it is over, one for `event`.
         s.references.store(2, Ordering::Relaxed);
         s.vtable.set(None);
-        s.queue.set(std::ptr::null());
+        s.queue.set(None);
         s.done.set(std::ptr::null());
         s.in_order.set(false);
         s.phase.store(Phase::Submitted as u8, Ordering::Relaxed);
         s.argument_count.set(0);
+        // Nobody has noted it yet (`blocked`), and where it was made.
+        s.work.store(0, Ordering::Relaxed);
+        let made_at = Location::caller();
+        s.sequence
+            .set(std::ptr::from_ref(made_at).expose_provenance() as u64);
         s.notify.open(s.notify.generation() + 1);
         Self {
             event: Event::from_slot(slot),
             open: true,
-            made_at: Location::caller(),
+            made_at,
         }
+    }
+
+    /// A new event, which the core itself completes: what waits for it depends on nothing but its own
+    /// context, and on no host.
+    #[track_caller]
+    pub(crate) fn internal() -> Self {
+        let this = Self::new();
+        this.event.slot().work.store(UNNOTED, Ordering::Relaxed);
+        this
+    }
+
+    /// Where it is, while it is not over.
+    pub(crate) fn slot(&self) -> NonNull<Slot> {
+        self.event.slot_pointer()
     }
 
     /// The event to wait for.
@@ -51,7 +73,7 @@ impl UserEvent {
     pub fn complete(mut self) {
         self.open = false;
         // SAFETY: the owning reference, given up once: `open` was true.
-        unsafe { command::end_user_event(self.event.slot_pointer(), None, &mut ToDrivers) };
+        unsafe { end(self.event.slot_pointer(), None) };
     }
 
     /// Completes it as failed: what waits for it fails with this cause.
@@ -61,14 +83,38 @@ impl UserEvent {
             reason: reason.to_owned(),
         };
         // SAFETY: as above.
-        unsafe {
-            command::end_user_event(
-                self.event.slot_pointer(),
-                Some(error.into()),
-                &mut ToDrivers,
-            )
-        };
+        unsafe { end(self.event.slot_pointer(), Some(error.into())) };
     }
+}
+
+/// Ends a user event.
+///
+/// # Safety
+/// The caller owns the event's owning reference and gives it up.
+unsafe fn end(slot: NonNull<Slot>, error: Option<Error>) {
+    if crate::process::is_forked() {
+        // Other threads may have had the locks of what waits for it. It is kept as it is.
+        std::mem::forget(error);
+        return;
+    }
+    // SAFETY: the caller's reference keeps the slot.
+    blocked::forget_host_event(unsafe { slot.as_ref() });
+    // SAFETY: the caller owns the event, and gives it up.
+    unsafe {
+        match error {
+            None => broadcast(slot, false, None, &mut ToDrivers),
+            Some(error) => fail(slot, error, None, &mut ToDrivers),
+        }
+    }
+}
+
+/// Where the user event in this slot was made.
+pub(super) fn made_at(slot: &Slot) -> Option<&'static Location<'static>> {
+    // Its number in a queue is that of no queue.
+    slot.queue
+        .get()
+        .is_none()
+        .then(|| location(slot.sequence.get()))?
 }
 
 impl Default for UserEvent {
@@ -85,9 +131,7 @@ impl Drop for UserEvent {
                 made_at: self.made_at,
             });
             // SAFETY: the owning reference, given up once.
-            unsafe {
-                command::end_user_event(self.event.slot_pointer(), Some(error), &mut ToDrivers)
-            };
+            unsafe { end(self.event.slot_pointer(), Some(error)) };
         }
     }
 }

@@ -1,15 +1,23 @@
 //! Host threads that wait, and how they do: as the driver of what they wait for says, or as a driver says whose threads they are.
 
+use super::blocked::{self, Goal};
+use super::polling;
 use super::{Event, Registration};
-use crate::command::observers::{Action, Observer};
-use crate::command::{EventId, let_go, slab};
-use crate::driver::Driver;
-use crate::error::{ErrorKind, Result};
-use crate::polling;
-use crate::queue::{QueueShared, flush_all};
+use crate::command::{Command, enter_blocking_wait, hand_over_found, has_ours, running, slab};
+use crate::error::{Error, ErrorKind, Result};
+use crate::observers::{Action, Observer};
+use crate::panics::quietly;
+use crate::queue::flush::flush_for;
+use crate::queue::place::Place;
+use crate::router::{Router, Wait, is_same};
+use crate::watching;
 use smallvec::SmallVec;
-use std::cell::Cell;
+use std::any::Any;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where time comes from for waits with a timeout.
@@ -34,58 +42,62 @@ impl Clock for SystemClock {
     }
 }
 
+/// When a wait is given up.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline<'a> {
+    /// A user's clock; none if it is the system's.
+    clock: Option<&'a dyn Clock>,
+    time: Duration,
+}
+
+impl<'a> Deadline<'a> {
+    /// So much later, by the system's clock.
+    pub(super) fn after(timeout: Duration) -> Self {
+        Self {
+            clock: None,
+            time: SystemClock.now().saturating_add(timeout),
+        }
+    }
+
+    /// So much later, by a user's clock.
+    pub(super) fn by(clock: &'a dyn Clock, timeout: Duration) -> Self {
+        Self {
+            clock: Some(clock),
+            time: clock.now().saturating_add(timeout),
+        }
+    }
+
+    fn clock(self) -> &'a dyn Clock {
+        self.clock.unwrap_or(&SystemClock)
+    }
+}
+
 /// Waits until the first of some events is over, or time is up.
-pub(super) fn join_first(
-    events: &[&Event],
-    deadline: Option<(&dyn Clock, Duration)>,
-) -> Result<()> {
-    let mut drivers: SmallVec<[Arc<dyn Driver>; 1]> = SmallVec::new();
-    // Some are the host's to bring about.
-    let mut others = false;
+pub(super) fn join_first(events: &[&Event], deadline: Option<Deadline<'_>>) -> Result<()> {
+    crate::process::check()?;
+    let mut drivers: SmallVec<[Arc<dyn Router>; 1]> = SmallVec::new();
     for event in events {
         let Some(queue) = event.queue() else {
-            others = true;
             continue;
         };
-        let Some(driver) = queue.driver_unless(|| event.is_visible()) else {
+        let Some(driver) = queue.router_unless(|| event.is_visible()) else {
             return Ok(());
         };
-        if !drivers.iter().any(|known| Arc::ptr_eq(known, &driver)) {
+        if !drivers.iter().any(|known| is_same(&**known, &*driver)) {
             drivers.push(driver);
         }
     }
     // One that gets nowhere without threads that wait, for the others do. Of several of these one is waited for alone.
-    let driver = drivers
-        .iter()
-        .find(|driver| driver.runs_on_waiting_threads());
-    let driver = driver.or(drivers.first());
-    others |= drivers.len() > 1;
+    let driver = drivers.iter().find(|driver| driver.is_run_by_waits());
+    let driver = driver.or(drivers.first()).map(|driver| &**driver);
     let happened = || events.iter().any(|event| event.is_visible());
-    let let_go = let_go(deadline.is_some(), &happened)?;
-    let joined = driver
-        .map(|driver| &**driver)
-        .filter(|_| deadline.is_none());
-    let seen_to = SeesTo::join(joined);
-    flush_all();
+    let blocking = enter_blocking_wait(deadline.is_some(), &happened, hand_over_needed)?;
+    let seen_to = SeesTo::join(driver.filter(|_| deadline.is_none()));
+    flush_for(events.iter().map(|event| event.queue()));
     let _resumed = polling::while_waiting();
-    let waiter = Waiter {
-        target: Target::Events(events),
-        deadline,
-        driver: driver.map(|driver| &**driver),
-        others,
-    };
-    let joined = match driver {
-        Some(driver) => waiter.join(&**driver),
-        None => waiter.check_refusal().and_then(|()| match JOINER.get() {
-            Some(joiner) => joiner(&waiter),
-            None => {
-                waiter.sleep();
-                Ok(())
-            }
-        }),
-    };
+    let joined = Waiter::new(Target::Events(events), deadline, driver).join();
     drop(seen_to);
-    drop(let_go);
+    drop(blocking);
     joined
 }
 
@@ -94,11 +106,11 @@ thread_local! {
     static SEES_TO: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
 }
 
-/// True if this thread is about to [join](Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
+/// True if this thread is about to [join](crate::Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
 /// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It joins even if there
 /// turns out to be nothing to wait for.
 #[must_use]
-pub fn sees_to(driver: *const ()) -> bool {
+pub fn will_poll(driver: *const ()) -> bool {
     SEES_TO.get() == driver
 }
 
@@ -107,16 +119,18 @@ pub(crate) struct SeesTo(*const ());
 
 impl SeesTo {
     /// It joins this driver.
-    pub(crate) fn join(driver: Option<&dyn Driver>) -> Self {
-        // Else another driver says how it waits, or that it must not.
-        match driver.filter(|_| JOINER.get().is_none() && REFUSAL.get().is_none()) {
+    pub(crate) fn join(driver: Option<&dyn Router>) -> Self {
+        // Else another driver says how it waits, or that it must not. Inside of a command the wait may be refused, once all is
+        // flushed.
+        let joins = || JOINER.get().is_none() && REFUSAL.get().is_none() && !running::is_inside();
+        match driver.filter(|_| joins()) {
             Some(driver) => Self::flush(driver),
             None => Self(SEES_TO.replace(std::ptr::null())),
         }
     }
 
     /// It, or another, flushes a queue of this driver.
-    pub(crate) fn flush(driver: &dyn Driver) -> Self {
+    pub(crate) fn flush(driver: &dyn Router) -> Self {
         Self(SEES_TO.replace(std::ptr::from_ref(driver).cast()))
     }
 }
@@ -127,20 +141,124 @@ impl Drop for SeesTo {
     }
 }
 
+/// True if this thread waits, and what is called here is called from within.
+#[must_use]
+pub fn is_waiting() -> bool {
+    !CURRENT.get().is_null()
+}
+
+thread_local! {
+    /// The innermost wait of this thread.
+    static CURRENT: Cell<*const Waiter<'static>> = const { Cell::new(std::ptr::null()) };
+}
+
+/// While it lives, this thread is in a wait.
+struct Current(*const Waiter<'static>);
+
+impl Current {
+    fn enter(waiter: &Waiter<'_>) -> Self {
+        Self(CURRENT.replace(std::ptr::from_ref(waiter).cast()))
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Has this thread run what it is to run next, as far as its wait needs that.
+pub(crate) fn hand_over_needed() {
+    hand_over_found(|ours| {
+        // SAFETY: it is in the call that has set this (`Current`), which borrows it.
+        let waiter = unsafe { CURRENT.get().as_ref() }?;
+        if waiter.is_done() {
+            return None;
+        }
+        waiter.first_needed(ours.iter())
+    });
+}
+
 enum Target<'a> {
     /// The first of them to be over.
     Events(&'a [&'a Event]),
-    Queue(&'static QueueShared, u64),
+    Queue(&'static Place, u64),
 }
 
 /// A host thread that waits: for an event, for the first of several, or for a queue to reach a number.
 pub struct Waiter<'a> {
     target: Target<'a>,
-    deadline: Option<(&'a dyn Clock, Duration)>,
+    deadline: Option<Deadline<'a>>,
     /// The driver of what is waited for, or of one of several.
-    driver: Option<&'a dyn Driver>,
-    /// True if some of what is waited for is not that driver's to bring about.
-    others: bool,
+    driver: Option<&'a dyn Router>,
+    watch: Watch,
+    /// The wait that this one is a part of.
+    whole: Option<&'a Waiter<'a>>,
+}
+
+/// What a wait that takes long is minded by.
+#[derive(Default)]
+struct Watch {
+    /// Among the threads that wait, once it sleeps or is inside of a command.
+    entry: RefCell<Option<blocked::Entry>>,
+    /// When it began, by the clock of the wait.
+    since: Cell<Duration>,
+    /// When it is looked after next, and how often it was.
+    due: Cell<Duration>,
+    looks: Cell<usize>,
+    is_logged: Cell<bool>,
+    /// Why it would never end, once that is found out.
+    refusal: OnceCell<Error>,
+    /// That of the wait's clock.
+    panic: RefCell<Option<Box<dyn Any + Send>>>,
+}
+
+/// Times between two looks after a wait; the last is for all that follow.
+const LOOKS: [Duration; 4] = [
+    Duration::from_millis(10),
+    Duration::from_millis(100),
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+];
+
+/// So many commands may be seen as a wait begins, and at each look so many times as many as before:
+/// a search takes little of the time that has passed.
+const FIRST_SEARCH: usize = 1 << 9;
+/// So many where it saves no more than to wake a thread.
+const SHORT_SEARCH: usize = 16;
+const SEARCH_GROWS: u32 = 5;
+
+/// Milliseconds after which a wait is logged, or one of these.
+static LOG_AFTER: AtomicU64 = AtomicU64::new(UNDECIDED);
+/// No wait is.
+const NEVER: u64 = 0;
+/// Nobody has said it yet, nor looked at the environment.
+const UNDECIDED: u64 = u64::MAX;
+
+/// Has every wait that takes longer logged, as a warning with the [wait graph](super::wait_graph);
+/// with `None`, no wait is. Stronger than what `QUIPU_WATCH` says in the environment. A wait is looked
+/// at while its thread sleeps.
+pub fn log_waits_longer_than(time: Option<Duration>) {
+    let most = u128::from(UNDECIDED - 1);
+    let milliseconds = time.map_or(NEVER, |time| time.as_millis().clamp(1, most) as u64);
+    LOG_AFTER.store(milliseconds, Ordering::Relaxed);
+}
+
+fn log_after() -> Option<Duration> {
+    let milliseconds = LOG_AFTER.load(Ordering::Relaxed);
+    (!matches!(milliseconds, NEVER | UNDECIDED)).then(|| Duration::from_millis(milliseconds))
+}
+
+/// Does as `QUIPU_WATCH` says, unless somebody has said it already.
+///
+/// # Errors
+/// If the variable's value makes no sense.
+pub(crate) fn watch_as_environment_says() -> Result<()> {
+    if LOG_AFTER.load(Ordering::Relaxed) != UNDECIDED {
+        return Ok(());
+    }
+    log_waits_longer_than(quipu_environment::WATCH.get()?);
+    Ok(())
 }
 
 /// How a thread of a driver waits, for whatever it may be.
@@ -168,6 +286,28 @@ pub fn refuse_waits(why: Option<&'static str>) -> Option<&'static str> {
     REFUSAL.replace(why)
 }
 
+/// True if nobody has said why this thread must not wait.
+#[must_use]
+pub fn may_wait() -> bool {
+    REFUSAL.get().is_none()
+}
+
+thread_local! {
+    static ALONE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says whether this thread does alone what there is to do, as one that steps a machine which has no thread: then no other takes
+/// anything over that becomes ready here. Gives what was said before.
+pub fn work_alone(alone: bool) -> bool {
+    ALONE.replace(alone)
+}
+
+/// True if this thread does alone what there is to do.
+#[must_use]
+pub fn works_alone() -> bool {
+    ALONE.get()
+}
+
 /// How often a waiter looks before it sleeps: about twenty microseconds. Being
 /// woken costs that much, and costs the waker a third of it.
 const SPINS: usize = 850;
@@ -183,19 +323,72 @@ fn spin_until(things: usize, happened: impl Fn() -> bool) -> bool {
     })
 }
 
+impl Wait for Waiter<'_> {}
+
 impl<'a> Waiter<'a> {
-    pub(crate) fn for_queue(queue: &'static QueueShared, driver: &'a dyn Driver, end: u64) -> Self {
+    /// The waiter that a wait is.
+    pub(crate) fn of(wait: &'a (dyn Wait + 'a)) -> &'a Self {
+        // SAFETY: the trait cannot be named outside of this crate, which implements it for this type alone.
+        unsafe { &*std::ptr::from_ref(wait).cast::<Self>() }
+    }
+
+    pub(crate) fn for_queue(queue: &'static Place, driver: &'a dyn Router, end: u64) -> Self {
+        Self::new(Target::Queue(queue, end), None, Some(driver))
+    }
+
+    fn new(
+        target: Target<'a>,
+        deadline: Option<Deadline<'a>>,
+        driver: Option<&'a dyn Router>,
+    ) -> Self {
         Self {
-            target: Target::Queue(queue, end),
-            deadline: None,
-            driver: Some(driver),
-            others: false,
+            target,
+            deadline,
+            driver,
+            watch: Watch::default(),
+            whole: None,
         }
     }
 
-    /// True if what is waited for has happened.
+    /// As this one, for so long at most: a part of it.
+    #[must_use]
+    pub fn for_at_most(&'a self, time: Duration) -> Self {
+        let end = self.now().saturating_add(time);
+        let end = self.deadline.map_or(end, |deadline| deadline.time.min(end));
+        let deadline = Deadline {
+            clock: self.deadline.and_then(|deadline| deadline.clock),
+            time: end,
+        };
+        let target = match &self.target {
+            Target::Events(events) => Target::Events(events),
+            Target::Queue(queue, end) => Target::Queue(queue, *end),
+        };
+        Self {
+            whole: Some(self.whole()),
+            ..Self::new(target, Some(deadline), self.driver)
+        }
+    }
+
+    fn whole(&self) -> &Waiter<'a> {
+        self.whole.unwrap_or(self)
+    }
+
+    /// What the clock of the wait says.
+    fn now(&self) -> Duration {
+        self.read(self.deadline.map_or(&SystemClock, Deadline::clock))
+    }
+
+    /// True if what is waited for has happened; or never will, and the wait is given up.
     #[must_use]
     pub fn is_done(&self) -> bool {
+        self.is_refused() || self.has_happened()
+    }
+
+    fn is_refused(&self) -> bool {
+        self.whole().watch.refusal.get().is_some()
+    }
+
+    fn has_happened(&self) -> bool {
         match &self.target {
             Target::Events(events) => events.iter().any(|event| event.is_visible()),
             Target::Queue(queue, end) => queue.progress.reached(*end),
@@ -204,24 +397,185 @@ impl<'a> Waiter<'a> {
 
     /// Waits as this thread has to: as the driver of what is waited for says,
     /// or, on a thread that a driver must not lose, as that one says.
-    pub(crate) fn join(&self, driver: &dyn Driver) -> Result<()> {
+    ///
+    /// # Errors
+    /// If waiting here could never end.
+    pub(crate) fn join(&self) -> Result<()> {
         self.check_refusal()?;
-        match JOINER.get() {
-            Some(joiner) => joiner(self),
-            None => driver.join(self),
+        if running::is_inside() && !self.is_done() {
+            self.enter(FIRST_SEARCH)?;
+        }
+        let _current = Current::enter(self);
+        hand_over_needed();
+        match (JOINER.get(), self.driver) {
+            (Some(joiner), _) => joiner(self),
+            (None, Some(driver)) => driver.join_wait(self),
+            (None, None) => {
+                self.sleep();
+                Ok(())
+            }
+        }?;
+        if self.deadline.is_none() && !self.is_done() {
+            // Whoever waited for it came back too early.
+            self.sleep();
+        }
+        if let Some(panic) = self.watch.panic.take() {
+            resume_unwind(panic);
+        }
+        match self.watch.refusal.get() {
+            Some(error) if !self.has_happened() => Err(error.clone()),
+            _ => Ok(()),
         }
     }
 
+    /// What a clock says. One of the user's may panic. Drivers do not expect that where they look at the time, so the wait
+    /// is late then, and panics when they are through with it.
+    fn read(&self, clock: &dyn Clock) -> Duration {
+        self.ask(|| clock.now()).unwrap_or(Duration::MAX)
+    }
+
+    /// Sleeps by a clock, for so long at most, or until this thread is unparked.
+    fn park_by(&self, clock: &dyn Clock, time: Duration) {
+        let _ = self.ask(|| clock.park(time));
+    }
+
+    /// What a clock answers; nothing if it has panicked.
+    fn ask<R>(&self, ask: impl FnOnce() -> R) -> Option<R> {
+        let panic = &self.whole().watch.panic;
+        if panic.borrow().is_some() {
+            return None;
+        }
+        catch_unwind(AssertUnwindSafe(ask))
+            .map_err(|caught| *panic.borrow_mut() = Some(caught))
+            .ok()
+    }
+
+    fn goal(&self) -> Goal {
+        match &self.target {
+            Target::Events(events) => {
+                Goal::Events(events.iter().map(|event| event.slot_pointer()).collect())
+            }
+            Target::Queue(queue, end) => Goal::Queue(queue, *end),
+        }
+    }
+
+    /// Enters this thread among those that wait.
+    fn enter(&self, most: usize) -> Result<()> {
+        let now = self.now();
+        let (since, limited) = (SystemClock.now(), self.deadline.is_some());
+        let entry = blocked::enter(self.goal(), since, limited, most)?;
+        *self.watch.entry.borrow_mut() = Some(entry);
+        self.watch.since.set(now);
+        self.watch.due.set(now.saturating_add(LOOKS[0]));
+        Ok(())
+    }
+
+    /// Before this thread sleeps: for how long it may at most, if it has to look after the wait then.
+    fn until_look(&self) -> Option<Duration> {
+        let whole = self.whole();
+        let watch = &whole.watch;
+        if watch.entry.borrow().is_none() && !whole.is_done() {
+            // Of a thread that is inside of a command, it is entered already.
+            let _ = whole.enter(0);
+        }
+        Some(self.next_look()?.saturating_sub(whole.now()))
+    }
+
+    /// When this thread has to look after the wait next, if it has to.
+    fn next_look(&self) -> Option<Duration> {
+        let watch = &self.whole().watch;
+        let log = log_after().filter(|_| !watch.is_logged.get());
+        let is_looked_after = running::is_inside() || watching::is_needed() || has_ours();
+        let due = is_looked_after.then(|| watch.due.get());
+        let log = log.map(|time| watch.since.get().saturating_add(time));
+        due.into_iter().chain(log).min()
+    }
+
+    fn is_look_due(&self) -> bool {
+        self.next_look()
+            .is_some_and(|next| self.whole().now() >= next)
+    }
+
+    /// After this thread has slept, or was woken: looks after the wait, if that is due. True if it was.
+    fn look(&self, with_flush: bool) -> bool {
+        let whole = self.whole();
+        let watch = &whole.watch;
+        let now = whole.now();
+        if log_after().is_some_and(|time| now >= watch.since.get().saturating_add(time))
+            && !watch.is_logged.replace(true)
+            && !self.is_done()
+        {
+            let time = now.saturating_sub(watch.since.get());
+            let graph = blocked::wait_graph();
+            quietly(|| tracing::warn!("a wait has taken {time:.1?} by now: {graph}"));
+        }
+        if now < watch.due.get() {
+            return false;
+        }
+        let looks = watch.looks.replace(watch.looks.get() + 1) + 1;
+        let pause = LOOKS[looks.min(LOOKS.len() - 1)];
+        watch.due.set(now.saturating_add(pause));
+        if running::is_inside()
+            && let Some(entry) = &*watch.entry.borrow()
+        {
+            let grown = FIRST_SEARCH.checked_shl(SEARCH_GROWS * looks.min(9) as u32);
+            if let Err(error) = blocked::search_again(entry, grown.unwrap_or(usize::MAX)) {
+                let _ = watch.refusal.set(error);
+                return true;
+            }
+        }
+        if with_flush {
+            hand_over_needed();
+            match &self.target {
+                Target::Events(events) => flush_for(events.iter().map(|event| event.queue())),
+                Target::Queue(queue, _) => flush_for([Some(*queue)]),
+            }
+        }
+        true
+    }
+
+    /// The index of the first of some commands that this wait needs: one that holds what is waited
+    /// for, by what the core knows.
+    #[must_use]
+    pub fn first_needed<'c>(&self, ready: impl Iterator<Item = &'c Command>) -> Option<usize> {
+        let slots = ready.map(|command| NonNull::from(command.slot()));
+        // SAFETY: whoever lends a command owns it, and does not end it meanwhile.
+        unsafe { blocked::first_needed(&self.goal(), slots, usize::MAX) }
+    }
+
+    /// True if this wait needs the command, as far as a short search finds out. For a driver that could run it on the thread
+    /// that waits: if its code blocks, the thread loses nothing by it that it would have had otherwise.
+    #[must_use]
+    pub fn needs(&self, command: &Command) -> bool {
+        let slot = NonNull::from(command.slot());
+        // Mostly a wait is for the command, or for what its queue shows after it: a look tells, where a search takes a lock.
+        let in_turn = |(queue, end): (&Place, u64)| {
+            let own = command.slot();
+            let is_of_queue = own.queue.get().is_some_and(|its| std::ptr::eq(its, queue));
+            is_of_queue && !own.recorded.get() && own.sequence.get() < end
+        };
+        let needs_directly = match &self.target {
+            Target::Queue(queue, end) => in_turn((queue, *end)),
+            Target::Events(events) => events.iter().any(|event| {
+                event.slot_pointer() == slot || event.visible_at().is_some_and(in_turn)
+            }),
+        };
+        if needs_directly {
+            return true;
+        }
+        // SAFETY: whoever lends a command owns it, and does not end it meanwhile.
+        unsafe { blocked::first_needed(&self.goal(), [slot].into_iter(), SHORT_SEARCH) }.is_some()
+    }
+
     /// True if what is waited for is brought about by threads that wait, in
-    /// [`rest`](Waiter::rest) or in [`Driver::join`].
+    /// [`rest`](Waiter::rest) or in [`Driver::join`](crate::Driver::join).
     #[must_use]
     pub fn is_stepped(&self) -> bool {
         self.stepped_by().is_some()
     }
 
-    fn stepped_by(&self) -> Option<&'a dyn Driver> {
-        self.driver
-            .filter(|driver| driver.runs_on_waiting_threads())
+    fn stepped_by(&self) -> Option<&'a dyn Router> {
+        self.driver.filter(|driver| driver.is_run_by_waits())
     }
 
     /// As [`sleep`](Waiter::sleep), for a thread that has nothing else to see to any
@@ -231,7 +585,7 @@ impl<'a> Waiter<'a> {
     /// If waiting here could never end.
     pub fn rest(&self) -> Result<()> {
         match self.stepped_by() {
-            Some(driver) => driver.join(self),
+            Some(driver) => driver.join_wait(self),
             None => {
                 self.sleep();
                 Ok(())
@@ -243,7 +597,9 @@ impl<'a> Waiter<'a> {
     /// If this thread must not wait, and there is something to wait for.
     fn check_refusal(&self) -> Result<()> {
         match REFUSAL.get() {
-            Some(why) if !self.is_done() => Err(ErrorKind::WouldDeadlock { why }.into()),
+            Some(why) if !self.is_done() => {
+                Err(ErrorKind::WouldDeadlock { why: why.into() }.into())
+            }
             _ => Ok(()),
         }
     }
@@ -252,28 +608,7 @@ impl<'a> Waiter<'a> {
     #[must_use]
     pub fn is_late(&self) -> bool {
         self.deadline
-            .is_some_and(|(clock, deadline)| clock.now() >= deadline)
-    }
-
-    /// True if what is waited for can only happen after `command` is over:
-    /// it is that command, or comes after it in its in-order queue, and so is each
-    /// of several. A thread that runs the command must not wait for it.
-    #[must_use]
-    pub fn needs(&self, command: EventId) -> bool {
-        let Some(slot) = command.slot() else {
-            return false;
-        };
-        match &self.target {
-            Target::Events(events) => events.iter().all(|event| {
-                event.id() == command
-                    || event.visible_at().is_some_and(|(queue, end)| {
-                        std::ptr::eq(queue, slot.queue.get()) && slot.sequence.get() < end
-                    })
-            }),
-            Target::Queue(queue, end) => {
-                std::ptr::eq(*queue, slot.queue.get()) && slot.sequence.get() < *end
-            }
-        }
+            .is_some_and(|deadline| self.read(deadline.clock()) >= deadline.time)
     }
 
     /// Looks for a while, then sleeps, until it is done or time is up.
@@ -315,43 +650,74 @@ impl<'a> Waiter<'a> {
     fn park_armed(&self, armed: &Armed<'_>, mut see_to: impl FnMut() -> Option<Duration>) {
         slab::flush();
         while !armed.is_done() {
-            match (self.deadline, see_to()) {
-                (_, Some(Duration::ZERO)) => {}
+            let most = match see_to() {
+                // A thread that always has something else to do is late all the same.
+                Some(Duration::ZERO) if self.is_late() => break,
+                Some(Duration::ZERO) => continue,
+                most => most.into_iter().chain(self.until_look()).min(),
+            };
+            match (self.deadline, most) {
                 (None, None) => std::thread::park(),
                 (None, Some(most)) => std::thread::park_timeout(most),
-                (Some((clock, deadline)), most) => {
-                    let now = clock.now();
-                    if now >= deadline {
+                (Some(deadline), most) => {
+                    let clock = deadline.clock();
+                    let now = self.read(clock);
+                    if now >= deadline.time {
                         break;
                     }
-                    let left = deadline - now;
-                    clock.park(most.map_or(left, |most| most.min(left)));
+                    let left = deadline.time - now;
+                    self.park_by(clock, most.map_or(left, |most| most.min(left)));
                 }
+            }
+            if !armed.is_done() {
+                self.look(true);
             }
         }
     }
 
-    /// Sleeps until this thread is unparked or time is up.
-    pub fn nap(&self) {
-        match self.deadline {
+    /// Sleeps until this thread is unparked or time is up, or until it is to [look after](Waiter::look_after) the wait: true
+    /// if it is by then. Flushes and logs nothing, and reads no clock but the system's: for a thread whose driver takes it to
+    /// be asleep.
+    #[must_use]
+    pub fn nap(&self) -> bool {
+        debug_assert!(!self.has_users_clock(), "that may do anything, as to wait");
+        let most = self.until_look();
+        let left = self.deadline.map(|it| it.time.saturating_sub(self.now()));
+        match left.into_iter().chain(most).min() {
             None => std::thread::park(),
-            Some((clock, deadline)) => clock.park(deadline.saturating_sub(clock.now())),
+            Some(time) => std::thread::park_timeout(time),
         }
+        self.is_look_due()
     }
 
-    /// True if no device of the process has anything to do: then only the host
-    /// can bring about what is waited for. False while that includes what the host, or another driver, is to bring about.
+    /// Looks after the wait, and may log it: a subscriber is a user's code, so nobody must count on this thread meanwhile. True
+    /// if the wait should flush again, too: the thread goes on by [`Waiter::rest`], which does.
     #[must_use]
-    pub fn nothing_moves(&self) -> bool {
-        !self.others && !self.is_done() && crate::context::nothing_moves()
+    pub fn look_after(&self) -> bool {
+        self.look(false) && watching::is_needed()
     }
 
     /// Sleeps for a short while at most, or until this thread is unparked.
     pub fn doze(&self) {
+        let _ = self.until_look();
         match self.deadline {
             None => std::thread::park_timeout(Duration::from_millis(1)),
-            Some((clock, _)) => clock.park(Duration::from_millis(1)),
+            Some(deadline) => self.park_by(deadline.clock(), Duration::from_millis(1)),
         }
+        self.look(true);
+    }
+
+    /// True if the thread should sleep where it can look after the wait now and then.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        log_after().is_some()
+    }
+
+    /// True if time is up by a user's clock, which may do anything as it is read, as to wait.
+    #[must_use]
+    pub fn has_users_clock(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| deadline.clock.is_some())
     }
 
     /// True if it does not wait for ever.
@@ -413,15 +779,19 @@ pub struct Armed<'a> {
 }
 
 impl Armed<'_> {
-    /// True if what is waited for has happened.
+    /// True if what is waited for has happened; or never will, and the wait is given up.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.observer.fired()
+        self.observer.fired() || self.waiter.is_refused()
     }
 }
 
 impl Drop for Armed<'_> {
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Another thread may have had the list's lock, and nobody is told of anything here.
+            return;
+        }
         match (&self.waiter.target, &self.registrations[..]) {
             (Target::Events(events), registrations) => {
                 let registered = events.iter().zip(registrations);

@@ -1,8 +1,9 @@
 //! What a graph as a whole does to a memory object.
 
-use crate::access::{Access, AccessMode};
+use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::error::{ErrorKind, Result};
+use crate::memory::access::Access;
 use crate::memory::tracker::Tracker;
 use crate::memory::{MemoryRef, SpaceId};
 use crate::queue::Queue;

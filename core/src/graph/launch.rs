@@ -1,19 +1,21 @@
 //! Playing a launch: handing a graph's commands over, one by one.
 
-use super::{Graph, Shared, lock};
-use crate::command::notify::LAST_GENERATION;
+use super::lock;
+use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Slot;
-use crate::command::state::{Resolved, WANT_EACH};
-use crate::command::{Command, EventId, ReadySink, call_back, deliver, notify_each};
-use crate::driver::{DomainWait, Held, Submission};
+use crate::command::{Command, EventId, Gather, ReadySink, call_back, deliver, notify_each};
+use crate::driver::{CommandRef, DomainWait, Submission};
+use crate::limits::LAST_GENERATION;
 use crate::queue::QueueShared;
+use crate::queue::enqueue::{log_panic, tell_driver};
+use crate::state::{Resolved, WANT_EACH};
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// Plays a started launch. Its command is ended by the graph's end.
-pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
+pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
     // SAFETY: commands that come here keep a graph.
     let graph = unsafe { &*command.state_pointer().cast::<Graph>() }.clone();
     let shared = graph.shared();
@@ -23,7 +25,7 @@ pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
     // Published to the end by the waits that are resolved below.
     let launch = command.into_raw().cast::<Slot>();
     shared.launch.store(launch.as_ptr(), Ordering::Relaxed);
-    sink.gather(true);
+    sink.gather(Gather::BEGIN);
     for root in &shared.roots {
         let slot = shared.commands.0[*root as usize].slot;
         // SAFETY: the command waits for this.
@@ -37,7 +39,7 @@ pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
             Resolved::One => {}
         }
     }
-    sink.gather(false);
+    sink.gather(Gather::END);
     // Whoever waits may have flushed before there was anything to flush.
     for queue in shared.queues() {
         let queue = queue.shared();
@@ -48,29 +50,18 @@ pub(crate) fn play(command: Command, sink: &mut impl ReadySink) {
     call_back();
 }
 
+/// The queue of a command of a graph.
+fn queue_of(s: &Slot) -> Option<&QueueShared> {
+    // SAFETY: the graph keeps handles of its commands' queues.
+    s.queue.get().map(|place| unsafe { place.in_use() })
+}
+
 fn id_of(slot: NonNull<Slot>) -> EventId {
     // SAFETY: a slot of a graph.
     EventId::new(slot, unsafe { slot.as_ref() }.notify.generation())
 }
 
 impl Shared {
-    /// Ends the launch. All commands are over, and nobody else touches the graph.
-    ///
-    /// # Safety
-    /// The graph is alive, with a launch that is being played. Both may be gone
-    /// afterwards.
-    pub(crate) unsafe fn finish_launch(graph: *const Self, sink: &mut impl ReadySink) {
-        let (launch, failure) = {
-            // SAFETY: as the caller promises.
-            let graph = unsafe { &*graph };
-            let launch = graph.launch.swap(std::ptr::null_mut(), Ordering::Relaxed);
-            (NonNull::new(launch), lock(&graph.failure).take())
-        };
-        let launch = launch.expect("a graph's end is reached by a launch");
-        let result = failure.map_or(Ok(()), |(_, error)| Err(error));
-        Command::from_slot(launch).finish(result, sink);
-    }
-
     /// Gives commands new ids, and timestamps, and tells drivers of them that have
     /// to be told before they are ready.
     #[cold]
@@ -98,14 +89,13 @@ impl Shared {
             if state & WANT_EACH == 0 {
                 continue;
             }
-            // SAFETY: the graph keeps its queues.
-            let queue: &QueueShared = unsafe { &*s.queue.get() };
+            let Some(queue) = queue_of(s) else { continue };
             let waits = recorded.edges.iter().filter_map(|edge| {
                 let slot = self.commands.0[edge.command as usize].slot;
-                // SAFETY: a slot of this graph.
-                let (of, before) = unsafe { (slot.as_ref().queue.get(), slot.as_ref().place().2) };
-                // SAFETY: as above.
-                let same = before & WANT_EACH != 0 && unsafe { (*of).domain() } == queue.domain();
+                // SAFETY: a slot of this graph, which keeps them.
+                let (s, before) = unsafe { (slot.as_ref(), slot.as_ref().place().2) };
+                let of = queue_of(s).and_then(QueueShared::domain);
+                let same = before & WANT_EACH != 0 && of == queue.domain();
                 same.then(|| DomainWait {
                     event: id_of(slot),
                     propagates: edge.propagates,
@@ -113,13 +103,14 @@ impl Shared {
             });
             let waits: SmallVec<[DomainWait; 4]> = waits.collect();
             let command = ManuallyDrop::new(Command::from_slot(recorded.slot));
-            queue.driver().submit(Submission {
+            let told = tell_driver(Submission {
                 id: id_of(recorded.slot),
                 queue,
-                command: Held::new(&command),
+                command: CommandRef::new(&command),
                 domain_waits: &waits,
                 host_waits: s.state.unresolved() - waits.len() as u32,
             });
+            told.unwrap_or_else(log_panic);
         }
     }
 
@@ -171,7 +162,7 @@ impl Shared {
                 if let Some(times) = of_launch {
                     *lock(&times.waits) = numbers;
                 }
-            // SAFETY: as above.
+            // SAFETY: a slot of this graph, whose launch has not begun to be played.
             } else if let Some(times) = unsafe { recorded.slot.as_ref() }.times() {
                 *lock(&times.waits) = numbers;
             }

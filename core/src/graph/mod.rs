@@ -43,7 +43,7 @@
 //! # Whole graphs
 //!
 //! A driver that can take a graph as one says so as the recording ends
-//! ([`Driver::take_graph`]). Then a launch is a command of
+//! (`Driver::take_graph`). Then a launch is a command of
 //! its own ([`Operation::Graph`](crate::operation::Operation::Graph)), and the slots
 //! are what the driver looks at.
 
@@ -54,65 +54,23 @@ mod record;
 pub use record::{Node, NodeRequest, Recording};
 
 pub(crate) use footprint::Footprint;
-pub(crate) use launch::play;
+pub(crate) use launch::start;
 
-use crate::command::slot::Slot;
-use crate::command::{Command, EventId, Kind, release};
+use crate::command::recorded::{Commands, Recorded, Shared, Taken};
+pub use crate::command::recorded::{Edge, Graph};
+use crate::command::slot::{Rare, Vtable};
+use crate::command::{EventId, Kind, release};
 use crate::context::ContextShared;
-use crate::driver::Driver;
 use crate::error::Error;
 use crate::event::{Event, Profile};
+use crate::operation::{Body, drop_state, no_run};
 use crate::queue::Queue;
-use std::any::Any;
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicPtr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A recorded graph: see the [module](self). Clones are the same graph. Its commands,
-/// and the buffers that they use, live as long as it does.
-#[derive(Clone)]
-pub struct Graph(Arc<Shared>);
-
-/// That one command of a graph waits for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edge {
-    /// The number of the command waited for: lower than that of the one that waits.
-    pub command: u32,
-    /// True if its failure fails the waiting command too; else it is only an order.
-    pub propagates: bool,
-}
-
-/// A command of a graph.
-struct Recorded {
-    slot: NonNull<Slot>,
-    /// Its slot's word of this name, which a failure takes.
-    work: u64,
-    edges: Box<[Edge]>,
-    /// The first generation that its slot had here.
-    generation: u32,
-}
-
-/// The commands of a graph, or of one that is being recorded.
-#[derive(Default)]
-struct Commands(Vec<Recorded>);
-
-/// What a graph is, and its launch.
-pub(crate) struct Shared {
-    commands: Commands,
-    /// The last of the commands is the end.
-    end: u32,
-    /// The last recorded first.
-    roots: Box<[u32]>,
-    /// What has to be renewed for each launch: commands with timestamps, or of a sync domain.
-    renewed: Box<[u32]>,
+/// What a graph has besides its commands.
+pub(crate) struct Surroundings {
     pub(crate) footprints: Box<[Footprint]>,
     pub(crate) unknown_access: bool,
-    taken: OnceLock<Taken>,
-    /// The launch that is being played.
-    launch: AtomicPtr<Slot>,
-    /// The error of the first command that failed, and its number.
-    failure: Mutex<Option<(u32, Error)>>,
     /// The last launch.
     last: Mutex<Option<Event>>,
     // These go last: the context, and the queues that commands point to.
@@ -120,54 +78,32 @@ pub(crate) struct Shared {
     pub(crate) context: Arc<ContextShared>,
 }
 
-/// What a driver has made of a graph.
-struct Taken {
-    driver: Arc<dyn Driver>,
-    made: Box<dyn Any + Send + Sync>,
+/// A launch of a recorded graph: of one whose commands are submitted one by one,
+/// or of one that the driver has taken.
+#[repr(transparent)]
+pub(crate) struct GraphBody<const TAKEN: bool>(pub(crate) Graph);
+
+impl<const TAKEN: bool> Body for GraphBody<TAKEN> {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Graph,
+        needs_no_device: !TAKEN,
+        name: |_| "graph",
+        run: no_run,
+        portable: |_| None,
+        brief: |_, _| false,
+        rare: Rare {
+            begin: Some(|command, mut sink| start(command, &mut sink)),
+            // SAFETY: the state is a `GraphBody`, and not dropped yet.
+            fail: Some(|state, id, cause| unsafe { (*state.cast::<Self>()).0.poison(id, cause) }),
+            ..Rare::NONE
+        },
+        drop: drop_state::<Self>(),
+    };
 }
 
-// SAFETY: slots are touched as the module says: by those who own the commands.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
 impl Graph {
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.0
-    }
-
-    /// How many commands a launch runs: those recorded, and migrations and markers
-    /// that were needed between them.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.end as usize
-    }
-
-    /// True if nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Calls `look` with each command, in an order in which they may run, and with what it waits for: for a
-    /// driver that takes the graph as one.
-    pub fn for_each_command(&self, mut look: impl FnMut(&Command, &[Edge])) {
-        for recorded in &self.0.commands.0[..self.len()] {
-            let command = ManuallyDrop::new(Command::from_slot(recorded.slot));
-            look(&command, &recorded.edges);
-        }
-    }
-
-    /// What the driver that has taken this graph made of it, if that is a `T`.
-    #[must_use]
-    pub fn taken<T: Any>(&self) -> Option<&T> {
-        self.0.taken.get()?.made.downcast_ref()
-    }
-
-    /// True if a driver has taken the graph as one.
-    #[must_use]
-    pub fn is_taken(&self) -> bool {
-        self.0.taken.get().is_some()
+    fn surroundings(&self) -> &Surroundings {
+        self.shared().surroundings()
     }
 
     /// When the commands of the latest launch passed their states, those whose queues
@@ -184,58 +120,30 @@ impl Graph {
     }
 
     /// A launch with this id failed: what it would have written is void.
-    pub(crate) fn poison(&self, id: EventId, cause: &Error) {
-        for footprint in &self.0.footprints {
+    fn poison(&self, id: EventId, cause: &Error) {
+        for footprint in &self.surroundings().footprints {
             footprint.poison(id, cause);
         }
     }
 }
 
-impl std::fmt::Debug for Graph {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "graph of {} commands", self.len())
-    }
-}
-
 impl Shared {
+    #[inline]
+    pub(crate) fn surroundings(&self) -> &Surroundings {
+        debug_assert!(self.surroundings.is::<Surroundings>());
+        // SAFETY: `Recording::finish` alone makes graphs, and puts a `Surroundings` there.
+        unsafe { &*std::ptr::from_ref(&*self.surroundings).cast::<Surroundings>() }
+    }
+
     /// The last launch; whoever enqueues another holds this, so that all hazards order
     /// launches alike.
     pub(crate) fn last(&self) -> MutexGuard<'_, Option<Event>> {
-        lock(&self.last)
+        lock(&self.surroundings().last)
     }
 
     /// The queues that its commands are of.
     pub(crate) fn queues(&self) -> &[Queue] {
-        &self.queues
-    }
-
-    /// True if this driver has taken the graph as one.
-    pub(crate) fn is_taken_by(&self, driver: &Arc<dyn Driver>) -> bool {
-        self.taken
-            .get()
-            .is_some_and(|taken| Arc::ptr_eq(&taken.driver, driver))
-    }
-
-    /// What the command's slot has in its word of this name as a launch starts.
-    #[cold]
-    pub(crate) fn work(&self, index: u32) -> u64 {
-        self.commands.0[index as usize].work
-    }
-
-    /// True for the end.
-    #[inline]
-    pub(crate) fn is_end(&self, index: u32) -> bool {
-        index == self.end
-    }
-
-    /// A command failed. Of several, the first in the order of recording counts: one
-    /// that was not run comes after its cause, so that has failed by itself.
-    #[cold]
-    pub(crate) fn note_failure(&self, index: u32, error: Error) {
-        let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(first, _)| index < *first) {
-            *failure = Some((index, error));
-        }
+        &self.surroundings().queues
     }
 }
 

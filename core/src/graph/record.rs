@@ -1,31 +1,31 @@
 //! Recording: commands are taken as an enqueue takes them, and ordered among themselves.
 
 use super::footprint::{Draft, has_content_size};
-use super::{Commands, Edge, Graph, Recorded, Shared, Taken};
-use crate::access::{Access, AccessMode, RawArgument};
-use crate::command::EventId;
-use crate::command::slot::Slot;
-use crate::command::state::WANT_EACH;
-use crate::context::{Context, ContextShared};
-use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Result};
-use crate::front::{
+use super::{Commands, Edge, Graph, Recorded, Shared, Surroundings, Taken};
+use crate::access::{AccessMode, RawArgument};
+use crate::check::{
     check_copy, check_fill, check_fill_rows, check_groups, check_region, write_access,
 };
+use crate::command::EventId;
+use crate::command::slot::Slot;
+use crate::context::{Context, ContextShared};
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Foreign, Result};
+use crate::limits::{JOIN_DOMAIN_WAITS, JOIN_WAITS};
+use crate::memory::access::Access;
 use crate::memory::tracker::{Missing, Recorder};
 use crate::memory::{Memory, SpaceId};
 use crate::operation::{
-    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, HostMemory, LaunchBody, MarkerBody, Migration,
-    NativeKernel, RepeatedTask, Step, Transfer, TransferBody, WRITE,
+    BarrierBody, Body, BoxedLaunch, COPY, Endpoint, HostMemory, MarkerBody, Migration,
+    NativeKernel, NativeLaunch, RepeatedTask, Step, Transfer, TransferBody, WRITE,
 };
-use crate::queue::Queue;
-use crate::queue::enqueue::{
-    JOIN_DOMAIN_WAITS, JOIN_WAITS, Leg, construct_recorded, register_recorded, route,
-};
+use crate::queue::enqueue::{Hop, construct_recorded, register_recorded, route};
+use crate::queue::{Queue, QueueShared};
+use crate::state::WANT_EACH;
 use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A recorded command, for others of the same recording to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,8 +48,11 @@ pub struct NodeRequest<'a> {
     pub label: Option<&'a str>,
 }
 
-/// Records commands: see the [module](super).
-pub struct Recording {
+/// Records commands, of one thread or of several: see the [module](super).
+pub struct Recording(Mutex<State>);
+
+/// What was recorded so far.
+struct State {
     id: u64,
     commands: Commands,
     /// What each of the commands waits for, with whether it fails then.
@@ -76,7 +79,7 @@ impl Recording {
     #[must_use]
     pub fn new(context: &Context) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self {
+        Self(Mutex::new(State {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             commands: Commands::default(),
             waits: Vec::new(),
@@ -85,7 +88,11 @@ impl Recording {
             joined: None,
             unknown_access: false,
             context: context.shared().clone(),
-        }
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a launch of a native kernel: see [`Queue::launch`].
@@ -94,15 +101,15 @@ impl Recording {
     /// If an access is out of bounds, mapped, of another context, or of memory with
     /// a content size, a node is of another recording, or the device is lost.
     pub fn launch<K: NativeKernel>(
-        &mut self,
+        &self,
         queue: &Queue,
         kernel: K,
         groups: u64,
         request: &NodeRequest<'_>,
     ) -> Result<Node> {
         let groups = check_groups(groups)?;
-        if LaunchBody::<K>::fits(request.accesses.len()) {
-            self.record(queue, LaunchBody(kernel), groups, request)
+        if NativeLaunch::<K>::fits(request.accesses.len()) {
+            self.record(queue, NativeLaunch(kernel), groups, request)
         } else {
             self.record(queue, BoxedLaunch(Box::new(kernel)), groups, request)
         }
@@ -113,7 +120,7 @@ impl Recording {
     /// # Errors
     /// As [`Recording::launch`].
     pub fn host_task(
-        &mut self,
+        &self,
         queue: &Queue,
         task: impl FnMut(&[RawArgument]) -> Result<()> + Send + 'static,
         request: &NodeRequest<'_>,
@@ -126,7 +133,7 @@ impl Recording {
     ///
     /// # Errors
     /// As [`Recording::launch`].
-    pub fn marker(&mut self, queue: &Queue, after: &[Node]) -> Result<Node> {
+    pub fn marker(&self, queue: &Queue, after: &[Node]) -> Result<Node> {
         let request = NodeRequest {
             after,
             ..NodeRequest::default()
@@ -139,7 +146,7 @@ impl Recording {
     ///
     /// # Errors
     /// As [`Recording::launch`].
-    pub fn barrier(&mut self, queue: &Queue, after: &[Node]) -> Result<Node> {
+    pub fn barrier(&self, queue: &Queue, after: &[Node]) -> Result<Node> {
         let request = NodeRequest {
             after,
             ..NodeRequest::default()
@@ -152,7 +159,7 @@ impl Recording {
     /// # Errors
     /// As [`Queue::fill`] and [`Recording::launch`].
     pub fn fill(
-        &mut self,
+        &self,
         queue: &Queue,
         destination: Access<'_>,
         pattern: &[u8],
@@ -171,7 +178,7 @@ impl Recording {
     /// # Errors
     /// As [`Queue::fill_rows`] and [`Recording::launch`].
     pub fn fill_rows(
-        &mut self,
+        &self,
         queue: &Queue,
         destination: Access<'_>,
         pattern: &[u8],
@@ -188,7 +195,7 @@ impl Recording {
     /// # Errors
     /// As [`Queue::copy`] and [`Recording::launch`].
     pub fn copy(
-        &mut self,
+        &self,
         queue: &Queue,
         source: Access<'_>,
         destination: Access<'_>,
@@ -223,7 +230,7 @@ impl Recording {
     /// # Safety
     /// What [`HostMemory::new`] asks for holds as long as the graph lives, not only until the first transfer is over.
     pub unsafe fn write(
-        &mut self,
+        &self,
         queue: &Queue,
         source: HostMemory,
         destination: Access<'_>,
@@ -244,7 +251,7 @@ impl Recording {
     }
 
     fn record_data<B: Body>(
-        &mut self,
+        &self,
         queue: &Queue,
         body: B,
         accesses: &[Access<'_>],
@@ -258,28 +265,63 @@ impl Recording {
         self.record(queue, body, 1, &request)
     }
 
-    /// The steps of an enqueue, as far as they can be done before a launch.
+    /// The steps of an enqueue, as far as they can be done before a launch. The body is a user's: it is made a command, which
+    /// may ask for its name, and dropped if it is refused, with nothing locked.
     fn record<B: Body>(
-        &mut self,
+        &self,
         queue: &Queue,
         body: B,
         groups: u32,
         request: &NodeRequest<'_>,
     ) -> Result<Node> {
-        self.check(queue, request)?;
-        let lane = self.lane_of(queue);
-        let unknown = request.unknown_access && queue.shared().options().in_order;
-        self.unknown_access |= request.unknown_access;
+        self.state().check(queue, request)?;
         let label = request.label;
         let (slot, id) = construct_recorded(queue.shared(), body, request.accesses, groups, label);
-        let new = New { slot: Some(slot) };
-        let mut waits = self.take_place(lane, id, B::VTABLE.kind, unknown, request.after);
-        self.wait_for(request.after, &mut waits);
+        let mut new = New { slot: Some(slot) };
+        self.state()
+            .record(queue, &mut new, id, B::VTABLE.kind, request)
+    }
+
+    /// Ends the recording: from here on the graph does not change.
+    ///
+    /// # Errors
+    /// If the commands are more than four thousand million.
+    pub fn finish(self) -> Result<Graph> {
+        let state = self.0.into_inner();
+        state.unwrap_or_else(PoisonError::into_inner).finish()
+    }
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "recording of {} commands", self.state().commands.0.len())
+    }
+}
+
+impl State {
+    /// Orders a command among those that are there. What was checked before still holds, whatever others have recorded since.
+    fn record(
+        &mut self,
+        queue: &Queue,
+        new: &mut New,
+        id: EventId,
+        kind: crate::Kind,
+        request: &NodeRequest<'_>,
+    ) -> Result<Node> {
+        let lane = self.lane_of(queue);
         let space = queue.shared().space();
+        let range_of = |access: &Access<'_>| access.offset..access.offset + access.length;
+        // First, for it may be refused: nothing that is noted below may name a command that is not there.
+        for access in request.accesses.iter().filter(|access| access.mode.reads()) {
+            self.check_routes(access.memory, &range_of(access), space)?;
+        }
+        let unknown = request.unknown_access && queue.shared().options().in_order;
+        self.unknown_access |= request.unknown_access;
+        let mut waits = self.take_place(lane, id, kind, unknown, request.after);
+        self.wait_for(request.after, &mut waits);
         for access in request.accesses {
-            let range = access.offset..access.offset + access.length;
             if access.mode.reads() {
-                self.bring(access.memory, &range, space)?;
+                self.bring(access.memory, &range_of(access), space, id)?;
             }
             let draft = self.memories.get_mut(&access.memory.id());
             let draft = draft.expect("made by `check`");
@@ -288,10 +330,11 @@ impl Recording {
                 commands: &mut self.commands,
                 all: &mut self.waits,
                 waits: &mut waits,
+                recording: id,
             };
             draft
                 .tracker
-                .record(range, access.mode, space, id, &mut gather);
+                .record(range_of(access), access.mode, space, id, &mut gather);
         }
         let index = push(&mut self.commands, &mut self.waits, new.keep(), waits);
         Ok(Node {
@@ -306,7 +349,7 @@ impl Recording {
             |object| -> Result<()> { Err(ErrorKind::WrongContext { what: WHAT, object }.into()) };
         let context = queue.shared().context();
         if !context.is_some_and(|context| Arc::ptr_eq(&context, &self.context)) {
-            return wrong("queue");
+            return wrong(Foreign::Queue(format!("{:?}", queue.shared())));
         }
         queue.shared().check_lost()?;
         if let Some(node) = request.after.iter().find(|n| n.recording != self.id) {
@@ -330,12 +373,14 @@ impl Recording {
             }
             .into());
         }
-        for access in request.accesses {
+        let place = |at: usize| (request.accesses.len() > 1).then_some(at);
+        for (at, access) in request.accesses.iter().enumerate() {
             let memory = access.memory;
             if memory.context_id() != self.context.id() {
-                return wrong("buffer");
+                return wrong(Foreign::Buffer(memory.name(place(at))));
             }
-            if memory.check(WHAT, access.offset, access.length)? {
+            let checked = memory.check(WHAT, access.offset, access.length);
+            if checked.map_err(|error| error.with_argument(|_| place(at)))? {
                 return Err(has_content_size(WHAT, &memory.label()));
             }
         }
@@ -416,6 +461,30 @@ impl Recording {
         waits.push((joined, true));
     }
 
+    /// Checks that a device can bring the bytes to `space`, as [`bring`](Self::bring) has it do.
+    fn check_routes(
+        &self,
+        memory: &Memory,
+        range: &std::ops::Range<u64>,
+        space: SpaceId,
+    ) -> Result<()> {
+        let draft = self.memories.get(&memory.id());
+        let draft = draft.expect("made by `check`");
+        let missing = draft.tracker.missing(range, space, None);
+        let mut hops = missing.iter().flat_map(|missing| route(missing, space));
+        hops.try_for_each(|hop| self.transfer_queue(&hop).map(drop))
+    }
+
+    fn transfer_queue(&self, hop: &Hop) -> Result<Queue> {
+        self.context.transfer_queue(hop.by).ok_or_else(|| {
+            ErrorKind::DeviceLost {
+                device: format!("{:?}", hop.by),
+                reason: "no device of the context works in that memory space".to_owned(),
+            }
+            .into()
+        })
+    }
+
     /// Has the bytes in `space` when the next command needs them: as the launch starts, or by migrations between the graph's
     /// commands.
     fn bring(
@@ -423,25 +492,27 @@ impl Recording {
         memory: &Memory,
         range: &std::ops::Range<u64>,
         space: SpaceId,
+        recording: EventId,
     ) -> Result<()> {
         let draft = self.memories.get_mut(&memory.id());
         let draft = draft.expect("made by `check`");
         draft.needs(range, space);
         for missing in draft.tracker.missing(range, space, None) {
-            for leg in route(&missing, space) {
-                self.bring_leg(memory, &missing, &leg)?;
+            for hop in route(&missing, space) {
+                self.bring_leg(memory, &missing, &hop, recording)?;
             }
         }
         Ok(())
     }
 
-    fn bring_leg(&mut self, memory: &Memory, missing: &Missing, leg: &Leg) -> Result<()> {
-        let queue = self.context.transfer_queue(leg.by).ok_or_else(|| {
-            Error::from(ErrorKind::DeviceLost {
-                device: format!("{:?}", leg.by),
-                reason: "no device of the context works in that memory space".to_owned(),
-            })
-        })?;
+    fn bring_leg(
+        &mut self,
+        memory: &Memory,
+        missing: &Missing,
+        hop: &Hop,
+        recording: EventId,
+    ) -> Result<()> {
+        let queue = self.transfer_queue(hop)?;
         let accesses = [Access {
             memory,
             offset: missing.range.start,
@@ -449,11 +520,11 @@ impl Recording {
             mode: AccessMode::Read,
         }];
         let body = Migration {
-            from: leg.from,
-            to: leg.to,
+            from: hop.from,
+            to: hop.to,
             content: None,
         };
-        let (slot, id) = construct_recorded(queue.shared(), body, &accesses, 1, Some(leg.label()));
+        let (slot, id) = construct_recorded(queue.shared(), body, &accesses, 1, Some(hop.label()));
         self.lane_of(&queue);
         let mut waits = Vec::new();
         let draft = self.memories.get_mut(&memory.id());
@@ -463,26 +534,24 @@ impl Recording {
             commands: &mut self.commands,
             all: &mut self.waits,
             waits: &mut waits,
+            recording,
         };
-        tracker.migrate(&missing.range, leg.from, leg.to, None, id, &mut gather);
+        tracker.migrate(&missing.range, hop.from, hop.to, None, id, &mut gather);
         push(&mut self.commands, &mut self.waits, slot, waits);
         Ok(())
     }
 
-    /// Ends the recording: from here on the graph does not change.
-    ///
-    /// # Errors
-    /// If the commands are more than four thousand million.
-    pub fn finish(mut self) -> Result<Graph> {
+    /// See [`Recording::finish`].
+    fn finish(mut self) -> Result<Graph> {
         let internal = self.context.internal_queue().clone();
         let (end, _) = construct_recorded(internal.shared(), MarkerBody(()), &[], 1, None);
         let mut waited_for = vec![false; self.commands.0.len()];
-        for (index, waits) in self.waits.drain(..).enumerate() {
-            let edges = edges_of(waits);
+        for (index, waits) in (0_u32..).zip(self.waits.drain(..)) {
+            let edges = edges_of(waits, index);
             for edge in &edges {
                 waited_for[edge.command as usize] = true;
             }
-            self.commands.0[index].edges = edges;
+            self.commands.0[index as usize].edges = edges;
         }
         let edges = (0_u32..).zip(&waited_for).filter(|(_, waited)| !**waited);
         let edges = edges.map(|(command, _)| Edge {
@@ -506,30 +575,27 @@ impl Recording {
         let mut footprints: Vec<_> = self.memories.into_values().map(Draft::finish).collect();
         // In the order in which trackers are locked.
         footprints.sort_unstable_by_key(|footprint| std::ptr::from_ref(&*footprint.memory).addr());
+        let surroundings = Surroundings {
+            footprints: footprints.into(),
+            unknown_access: self.unknown_access,
+            last: Mutex::new(None),
+            queues: self.lanes.into_iter().map(|lane| lane.queue).collect(),
+            context: self.context,
+        };
         let graph = Arc::new(Shared {
             end: end_index,
             roots,
             renewed: renewed.collect(),
             commands: self.commands,
-            footprints: footprints.into(),
-            unknown_access: self.unknown_access,
             taken: OnceLock::new(),
             launch: AtomicPtr::new(std::ptr::null_mut()),
             failure: Mutex::new(None),
-            last: Mutex::new(None),
-            queues: self.lanes.into_iter().map(|lane| lane.queue).collect(),
-            context: self.context,
+            surroundings: Box::new(surroundings),
         });
         register(&graph);
         let graph = Graph(graph);
         offer(&graph);
         Ok(graph)
-    }
-}
-
-impl std::fmt::Debug for Recording {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "recording of {} commands", self.commands.0.len())
     }
 }
 
@@ -561,11 +627,12 @@ fn push(
     index
 }
 
-/// Each command waited for once, in order.
-fn edges_of(waits: Vec<(EventId, bool)>) -> Box<[Edge]> {
+/// Each command waited for once, in order: those of the command numbered `before`.
+fn edges_of(waits: Vec<(EventId, bool)>, before: u32) -> Box<[Edge]> {
     let edges = waits.into_iter().filter_map(|(event, propagates)| {
         // Of this recording: `push` has set the number.
-        let command = event.slot()?.sequence.get() as u32;
+        let command = event.slot()?.sequence() as u32;
+        debug_assert!(command < before, "a command waits for earlier ones only");
         Some(Edge {
             command,
             propagates,
@@ -583,10 +650,10 @@ fn edges_of(waits: Vec<(EventId, bool)>) -> Box<[Edge]> {
 
 /// What the command's state word says besides its waits.
 fn flags_of(s: &Slot) -> u32 {
-    // SAFETY: the recording keeps its queues.
-    let queue = unsafe { &*s.queue.get() };
+    // SAFETY: the recording keeps handles of its queues.
+    let queue = s.queue.get().map(|place| unsafe { place.in_use() });
     let needs_no_device = s.vtable.get().is_some_and(|vtable| vtable.needs_no_device);
-    if queue.domain().is_some() && !needs_no_device {
+    if queue.and_then(QueueShared::domain).is_some() && !needs_no_device {
         WANT_EACH
     } else {
         0
@@ -637,7 +704,7 @@ struct New {
 }
 
 impl New {
-    fn keep(mut self) -> NonNull<Slot> {
+    fn keep(&mut self) -> NonNull<Slot> {
         self.slot.take().expect("kept once")
     }
 }
@@ -661,6 +728,8 @@ struct Gather<'a> {
     commands: &'a mut Commands,
     all: &'a mut Vec<Vec<(EventId, bool)>>,
     waits: &'a mut Vec<(EventId, bool)>,
+    /// The command for whose sake something is recorded.
+    recording: EventId,
 }
 
 impl Recorder for Gather<'_> {
@@ -670,6 +739,15 @@ impl Recorder for Gather<'_> {
 
     fn poisoned(&mut self, _: &Error) {
         // Nothing has failed in a recording.
+    }
+
+    fn discard(&mut self, error: Error) {
+        // For the same reason there is none. The tracker is the recording's own, and locked by nobody.
+        drop(error);
+    }
+
+    fn recording(&self) -> EventId {
+        self.recording
     }
 
     fn join(&mut self, events: &[EventId]) -> EventId {
@@ -682,4 +760,4 @@ impl Recorder for Gather<'_> {
 }
 
 // SAFETY: slots under construction are owned by their recording.
-unsafe impl Send for Recording {}
+unsafe impl Send for State {}

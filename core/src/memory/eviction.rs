@@ -8,13 +8,14 @@
 //! 2. Bytes that are written back to the host's copy are read by an event, which commands wait for that write them.
 //! 3. When the bytes are there, all is looked at again: a copy that somebody has asked for or written since is kept.
 
+use super::owner::{self, Owner};
 use super::{Allocation, Cold, Ignore, Memory, Placed, SpaceId, TrackerGuard, space};
 use crate::access::AccessMode;
 use crate::command::EventId;
-use crate::context;
 use crate::error::{ErrorKind, Result};
 use crate::event::UserEvent;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use crate::panics::quietly;
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,42 @@ pub(crate) enum Evicted {
     Nothing,
 }
 
+/// Frees `wanted` bytes of what is not in use in a space, or as much as there
+/// is: first what has copies elsewhere, then anything, written back, then what
+/// commands will use that are not handed over yet.
+///
+/// Nothing is locked while bytes are written back, which may take as long as another
+/// machine does; and no object is waited for.
+fn evict(contexts: &[Arc<dyn Owner>], space: SpaceId, wanted: u64) -> Evicted {
+    let mut freed = 0;
+    let mut busy = false;
+    for what in [Eviction::Redundant, Eviction::Idle, Eviction::Waiting] {
+        for context in contexts {
+            if !context.works_in(space) {
+                continue;
+            }
+            for number in context.objects().numbers() {
+                if freed >= wanted {
+                    return Evicted::Freed;
+                }
+                let Some(memory) = context.objects().handle(number) else {
+                    continue;
+                };
+                match memory.evict(space, what) {
+                    Evicted::Freed => freed += memory.size(),
+                    Evicted::Busy => busy = true,
+                    Evicted::Nothing => {}
+                }
+            }
+        }
+    }
+    match (freed, busy) {
+        (0, true) => Evicted::Busy,
+        (0, false) => Evicted::Nothing,
+        _ => Evicted::Freed,
+    }
+}
+
 impl Memory {
     /// The object's allocation in a device's space, made if need be. Called by
     /// a driver as it hands a command over.
@@ -48,7 +85,19 @@ impl Memory {
     /// # Errors
     /// If the space has no memory for it, even after what is not in use there
     /// was evicted.
-    pub fn allocation(&self, space: SpaceId) -> Result<Allocation> {
+    ///
+    /// No safe code may ask for it, for what it evicts must not be in use:
+    ///
+    /// ```compile_fail,E0133
+    /// fn evict(memory: &quipu_scheduler::MemoryRef, space: quipu_scheduler::SpaceId) {
+    ///     let _ = memory.allocation(space);
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// The caller is the space's driver, and hands over a command that uses the object, on a thread on which that driver
+    /// says what is [in use](crate::Driver::is_in_use): nothing that it says is not in use is handed to a device meanwhile.
+    pub unsafe fn allocation(&self, space: SpaceId) -> Result<Allocation> {
         debug_assert_ne!(space, SpaceId::HOST);
         if let Some(allocation) = self.settled(space).allocation(space) {
             return Ok(allocation);
@@ -59,7 +108,8 @@ impl Memory {
         let mut cold = self.settled(space);
         if let Some(theirs) = cold.allocation(space) {
             drop(cold);
-            placed.free();
+            // SAFETY: just allocated, and given to nobody.
+            unsafe { placed.free() };
             return Ok(theirs);
         }
         let Placed {
@@ -70,17 +120,22 @@ impl Memory {
             let (_, bytes) = cold.swapped.swap_remove(at);
             let moving = self.begin_moving(cold, space);
             let driver = &placed.driver;
-            let written = driver.write_allocation(key, allocation.address, 0, &bytes);
+            // SAFETY: just allocated, and given to nobody yet; the bytes are as many as the object's.
+            let written = unsafe { driver.write_bytes(key, allocation.address, 0, &bytes) };
             cold = moving.end();
             if let Err(error) = written {
                 cold.swapped.push((space, bytes));
                 drop(cold);
-                placed.free();
+                // SAFETY: just allocated, and given to nobody.
+                unsafe { placed.free() };
                 return Err(error);
             }
-            tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped in");
         }
         cold.allocations.push(placed);
+        drop(cold);
+        if swapped.is_some() {
+            quietly(|| tracing::debug!(buffer = self.id, bytes = self.size, ?space, "swapped in"));
+        }
         Ok(allocation)
     }
 
@@ -115,18 +170,6 @@ impl Memory {
         cold.placed(space).map(|placed| look(&placed.allocation))
     }
 
-    /// Where the object is in a space, for the log: it never waits, so `None`
-    /// may also mean that somebody else just looks.
-    pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {
-        if space == SpaceId::HOST {
-            // Where it is not yet, it is about to be.
-            let pointer = self.host_pointer().ok()?;
-            return Some(pointer.as_ptr().addr() as u64);
-        }
-        let cold = self.cold.try_lock().ok()?;
-        Some(cold.allocation(space)?.address)
-    }
-
     /// Allocates, and makes room as long as that fails and anything is left to
     /// evict. Nothing may be locked.
     fn allocate_in(&self, space: SpaceId) -> Result<Placed> {
@@ -140,15 +183,18 @@ impl Memory {
             .into());
         };
         let error = loop {
-            let error = match driver.allocate(key, self.size) {
+            let error = match driver.allocate_bytes(key, self.size) {
                 Ok(address) => {
-                    tracing::trace!(
-                        buffer = self.id,
-                        bytes = self.size,
-                        ?space,
-                        address,
-                        "allocated"
-                    );
+                    // A subscriber is a user's code. If it panicked, these bytes would be nobody's.
+                    quietly(|| {
+                        tracing::trace!(
+                            buffer = self.id,
+                            bytes = self.size,
+                            ?space,
+                            address,
+                            "allocated"
+                        );
+                    });
                     let allocation = Allocation {
                         address,
                         size: self.size,
@@ -170,11 +216,12 @@ impl Memory {
                 break error;
             }
             if contexts.is_empty() {
-                contexts = context::all_contexts(self.context_id);
+                contexts = owner::all();
+                contexts.sort_by_key(|context| context.number() != self.context_id);
             }
             // Where enough is free but in pieces, one object more each time.
             let wanted = self.size.saturating_sub(*free).max(1);
-            match context::evict(&contexts, space, wanted) {
+            match evict(&contexts, space, wanted) {
                 Evicted::Freed => {}
                 Evicted::Busy => std::thread::yield_now(),
                 Evicted::Nothing => break error,
@@ -199,7 +246,7 @@ impl Memory {
         }
         let tracker = self.tracker();
         // Who has waited for a queue may find its last command between its byte and its list.
-        tracker.for_each_user(EventId::settle);
+        tracker.for_each_user(EventId::spin_until_closed);
         if !cold.mappings.is_empty() {
             return Evicted::Nothing;
         }
@@ -231,8 +278,11 @@ impl Memory {
             .retain(|placed| placed.space != place.space);
         drop(tracker);
         drop(cold);
-        tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "evicted");
-        place.free();
+        quietly(
+            || tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "evicted"),
+        );
+        // SAFETY: taken out above, with the tracker locked and idle: no command uses it.
+        unsafe { place.free() };
         Evicted::Freed
     }
 
@@ -263,22 +313,31 @@ impl Memory {
             // are valid nowhere but in the allocation, so who wants them on the host brings them from there, which waits
             // for the allocation.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
-            let read = place.driver.read_allocation(
-                place.key,
-                place.allocation.address,
-                range.start,
-                bytes,
-            );
+            let address = place.allocation.address;
+            // SAFETY: the allocation stays while `moving` says so, and commands that write it wait for `reading`.
+            let read = unsafe {
+                place
+                    .driver
+                    .read_bytes(place.key, address, range.start, bytes)
+            };
             read.ok()
         });
-        // Nobody has waited for more than that: whoever wants the bytes is on his way to the allocation.
+        // First: what waits for `reading` may be handed over by this thread, which asks for the allocation.
+        drop(moving);
         reading.complete();
-        let cold = moving.end();
         if read.is_none() {
             return Evicted::Nothing;
         }
+        let cold = self.cold();
+        // With nothing locked, others may have moved or freed it.
+        let is_there = cold.allocation(place.space) == Some(place.allocation);
+        if !is_there || cold.moving.contains(&place.space) {
+            return Evicted::Busy;
+        }
         let mut tracker = self.tracker();
-        if !tracker.is_idle() || tracker.writes() != writes || !cold.mappings.is_empty() {
+        // Without a write more bytes may be only here by now: another device is lost, whose copies went with it.
+        let is_as_it_was = tracker.writes() == writes && tracker.only_in(place.space) == ranges;
+        if !tracker.is_idle() || !is_as_it_was || !cold.mappings.is_empty() {
             return Evicted::Busy;
         }
         tracker.written_back(place.space);
@@ -289,10 +348,9 @@ impl Memory {
     /// command that uses it is handed over, if none has been that is not over. What is
     /// valid where is not touched: that is said of when all commands have run.
     fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Placed) -> Evicted {
-        if place
-            .driver
-            .is_in_use(place.key, place.allocation.address, self)
-        {
+        let address = place.allocation.address;
+        // SAFETY: this thread hands over a command of the driver whose space it is (`Memory::allocation`).
+        if unsafe { place.driver.uses(place.key, address, self) } {
             return Evicted::Nothing;
         }
         let mut bytes = Vec::new();
@@ -304,9 +362,8 @@ impl Memory {
         }
         bytes.resize(size, 0);
         let moving = self.begin_moving(cold, place.space);
-        let read = place
-            .driver
-            .read_allocation(place.key, place.allocation.address, 0, &mut bytes);
+        // SAFETY: no command that was handed over uses it, and none is handed over while `moving` says so.
+        let read = unsafe { place.driver.read_bytes(place.key, address, 0, &mut bytes) };
         let mut cold = moving.end();
         if read.is_err() {
             return Evicted::Nothing;
@@ -315,8 +372,11 @@ impl Memory {
             .retain(|placed| placed.space != place.space);
         cold.swapped.push((place.space, bytes.into()));
         drop(cold);
-        tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "swapped out");
-        place.free();
+        quietly(
+            || tracing::debug!(buffer = self.id, bytes = self.size, space = ?place.space, "swapped out"),
+        );
+        // SAFETY: taken out above, and no command that was handed over uses it (`is_in_use`, and `moving` since).
+        unsafe { place.free() };
         Evicted::Freed
     }
 }
@@ -343,7 +403,6 @@ impl<'a> Moving<'a> {
 }
 
 impl Drop for Moving<'_> {
-    /// A driver has panicked.
     fn drop(&mut self) {
         drop(self.note());
     }

@@ -20,14 +20,15 @@
 //! touches the bytes of a hold. A hold that is leaked keeps its bytes for good.
 
 use super::{Mapping, Memory, MemoryRef, NEXT_ID, ONE_MAPPING};
-use crate::access::{Access, AccessMode, RawArgument};
-use crate::command::slot::{Kind, Vtable};
+use crate::access::{AccessMode, RawArgument};
+use crate::command::slot::{Kind, Rare, Vtable};
 use crate::command::{Command, ToDrivers};
 use crate::context::Context;
 use crate::device::{Device, DeviceKind, DeviceProperties, MemorySpace};
 use crate::driver::{Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UserEvent, Waiter};
+use crate::memory::access::Access;
 use crate::operation::{Body, data_body, drop_state, no_run};
 use crate::queue::enqueue::Request;
 use crate::queue::{Queue, QueueOptions};
@@ -71,8 +72,17 @@ impl HostQueue {
     /// # Errors
     /// If there are too many memory spaces in the process.
     pub fn new(context: &Context) -> Result<Self> {
+        Self::with_profiling(context, false)
+    }
+
+    /// As [`HostQueue::new`], with timestamps if so said.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_profiling(context: &Context, profiling: bool) -> Result<Self> {
         let options = QueueOptions {
             in_order: false,
+            profiling,
             ..QueueOptions::default()
         };
         let over = UserEvent::new();
@@ -104,10 +114,11 @@ impl HostQueue {
         let mut all = waits.to_vec();
         all.push(self.over.clone());
         let turn = after.marker(&all)?;
-        let ticket = Arc::new(Mutex::new(Ticket::Waiting));
-        let begin = UserEvent::new();
+        // If anything below fails, the turn is given up with this.
+        let ticket = Turn(Arc::new(Mutex::new(Ticket::Waiting)));
+        let begin = UserEvent::internal();
         let begun = begin.event();
-        let body = Reserved(Box::new((ticket.clone(), Some(begin))));
+        let body = Reserved(Box::new((ticket.0.clone(), Some(begin))));
         let request = Request {
             accesses: &[Access {
                 memory,
@@ -127,7 +138,7 @@ impl HostQueue {
         Ok(Reservation {
             granted,
             holder,
-            ticket: Turn(ticket),
+            ticket,
             mapped,
         })
     }
@@ -145,7 +156,7 @@ impl HostQueue {
         &self,
         access: Access<'_>,
         waits: &[Event],
-        begin: impl FnOnce(Option<Lent>) + Send + 'static,
+        begin: impl FnOnce(Option<HostLease>) + Send + 'static,
     ) -> Result<Event> {
         let request = Request {
             accesses: &[access],
@@ -156,7 +167,7 @@ impl HostQueue {
         self.queue.enqueue(body, 1, &request)
     }
 
-    /// Has `task` run on the host with all accesses of the request, which are [resolved](Lent::argument) there: after what
+    /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there: after what
     /// the request waits for and the last barrier of `queue`, which takes it for one of its own commands. On whichever
     /// thread ends what it waits for, so it must not wait for anything.
     ///
@@ -167,8 +178,8 @@ impl HostQueue {
         &self,
         queue: &Queue,
         request: &Request<'_>,
-        task: impl FnOnce(&Lent) -> Result<()> + Send + 'static,
-    ) -> Result<Event> {
+        task: impl FnOnce(&HostLease) -> Result<()> + Send + 'static,
+    ) -> Result<HostTurn> {
         let mut waits = request.waits.to_vec();
         waits.push(self.over.clone());
         let turn = queue.marker(&waits)?;
@@ -177,7 +188,7 @@ impl HostQueue {
             waits: &waits,
             ..*request
         };
-        let begin = move |lent: Option<Lent>| {
+        let begin = move |lent: Option<HostLease>| {
             if let Some(lent) = lent {
                 let result = task(&lent);
                 lent.finish(result);
@@ -186,22 +197,32 @@ impl HostQueue {
         let body = Lending(Box::new(Some(Box::new(begin))));
         let event = self.queue.enqueue(body, 1, &request)?;
         // As of any command of the queue, which may be a blocking one.
-        let marked = queue.marker(&[event.as_order()]);
-        marked.inspect_err(|_| event.cancel())?;
-        Ok(event)
+        let marked = queue.marker(std::slice::from_ref(&event));
+        let in_queue = marked.inspect_err(|_| event.cancel())?;
+        Ok(HostTurn { event, in_queue })
     }
 }
 
+/// A turn of the host that a queue takes for one of its commands.
+#[derive(Clone, Debug)]
+pub struct HostTurn {
+    /// The turn's own event: how it ended, and when it ran.
+    pub event: Event,
+    /// The queue's: over when the turn is and, as the queue shows its events, when all before it are. It fails with the turn.
+    pub in_queue: Event,
+}
+
 /// Bytes that are the host's until it says how that went. Dropped without that, the command has failed.
-pub struct Lent {
+pub struct HostLease {
     bytes: RawArgument,
     command: Option<Command>,
 }
 
-// SAFETY: as of a [`Hold`].
-unsafe impl Send for Lent {}
+// SAFETY: the pointer is to bytes that are the command's alone (or, for a read, that nobody writes), on whichever
+// thread.
+unsafe impl Send for HostLease {}
 
-impl Lent {
+impl HostLease {
     /// Where the bytes are on the host: as of a [`Hold`], nobody else writes them, nor reads what is lent to be written.
     #[must_use]
     pub fn bytes(&self) -> RawArgument {
@@ -213,7 +234,10 @@ impl Lent {
     /// # Errors
     /// If there is no such access, or no memory for its bytes.
     pub fn argument(&self, number: usize) -> Result<RawArgument> {
-        let arguments = self.command.as_ref().map_or(&[][..], Command::arguments);
+        let arguments = self
+            .command
+            .as_ref()
+            .map_or(&[][..], |command| command.arguments());
         match arguments.get(number) {
             Some(argument) => argument.on_host(),
             None => Err(given_up("a turn of the host")),
@@ -223,20 +247,20 @@ impl Lent {
     /// Gives them back: the command is over, and how it went.
     pub fn finish(mut self, result: Result<()>) {
         if let Some(command) = self.command.take() {
-            command.finish(result, &mut ToDrivers);
+            end(command, result);
         }
     }
 }
 
-impl Drop for Lent {
+impl Drop for HostLease {
     fn drop(&mut self) {
         if let Some(command) = self.command.take() {
-            command.finish(Err(given_up("a turn of the host")), &mut ToDrivers);
+            end(command, Err(given_up("a turn of the host")));
         }
     }
 }
 
-impl std::fmt::Debug for Lent {
+impl std::fmt::Debug for HostLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} bytes lent to the host", self.bytes.length)
     }
@@ -250,6 +274,10 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Another thread may have had the memory's lock.
+            return;
+        }
         self.memory.remove_mapping(self.id);
     }
 }
@@ -292,7 +320,7 @@ impl Reservation {
             Ticket::Granted(command, bytes) => Ok(Hold {
                 bytes,
                 _mapped: self.mapped,
-                _holder: Held(Some(command)),
+                _holder: FinishOnDrop(Some(command)),
             }),
             _ => {
                 self.holder.wait()?;
@@ -318,7 +346,7 @@ pub struct Hold {
     bytes: RawArgument,
     // In this order, as in `Reservation`.
     _mapped: Registered,
-    _holder: Held,
+    _holder: FinishOnDrop,
 }
 
 // SAFETY: the pointer is to bytes that are this hold's alone (or, for a read,
@@ -347,13 +375,23 @@ impl std::fmt::Debug for Hold {
 }
 
 /// A holder that is unfinished; dropping this finishes it.
-struct Held(Option<Command>);
+struct FinishOnDrop(Option<Command>);
 
-impl Drop for Held {
+impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         if let Some(command) = self.0.take() {
-            command.finish(Ok(()), &mut ToDrivers);
+            end(command, Ok(()));
         }
+    }
+}
+
+/// Ends a command that was the host's. In a child of fork it is kept: other threads may have had the locks of what waits
+/// for it.
+fn end(command: Command, result: Result<()>) {
+    if crate::process::is_forked() {
+        std::mem::forget((command, result));
+    } else {
+        command.finish(result, &mut ToDrivers);
     }
 }
 
@@ -380,9 +418,13 @@ struct Turn(Arc<Mutex<Ticket>>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Another thread may have had the ticket's lock.
+            return;
+        }
         let ticket = std::mem::replace(&mut *lock(&self.0), Ticket::GivenUp);
         if let Ticket::Granted(command, _) = ticket {
-            drop(Held(Some(command)));
+            drop(FinishOnDrop(Some(command)));
         }
     }
 }
@@ -396,11 +438,28 @@ fn given_up(what: &str) -> Error {
 }
 
 /// What gets bytes that are lent.
-type Begin = Box<dyn FnOnce(Option<Lent>) + Send>;
+type Begin = Box<dyn FnOnce(Option<HostLease>) + Send>;
 
 /// The body of a reservation's holder.
 struct Reserved(Box<(Arc<Mutex<Ticket>>, Option<UserEvent>)>);
-data_body!(Reserved, Kind::Map, "map");
+impl Body for Reserved {
+    const VTABLE: &'static Vtable = &Vtable {
+        kind: Kind::Map,
+        needs_no_device: false,
+        name: |_| "map",
+        run: no_run,
+        portable: |_| None,
+        brief: |_, _| false,
+        rare: Rare {
+            // SAFETY: the state is a `Reserved`, which nobody touches before the command is started.
+            opens: Some(|state| unsafe {
+                (*state.cast::<Self>()).0.1.as_ref().map(UserEvent::slot)
+            }),
+            ..Rare::NONE
+        },
+        drop: drop_state::<Self>(),
+    };
+}
 
 /// The body of what lends bytes. In a box of its own, so that there is room for four arguments beside it.
 struct Lending(Box<Option<Begin>>);
@@ -409,7 +468,7 @@ data_body!(Lending, Kind::HostTask, "turn of the host");
 /// Hands bytes to whom they are lent to.
 fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
     match (bytes, begin) {
-        (Ok(bytes), Some(begin)) => begin(Some(Lent {
+        (Ok(bytes), Some(begin)) => begin(Some(HostLease {
             bytes,
             command: Some(command),
         })),
@@ -447,7 +506,8 @@ impl HostDriver {
     }
 }
 
-impl Driver for HostDriver {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for HostDriver {
     fn name(&self) -> &'static str {
         "host"
     }
@@ -520,7 +580,7 @@ impl Driver for HostDriver {
                     *state = Ticket::Granted(command, bytes);
                 } else {
                     drop(state);
-                    drop(Held(Some(command)));
+                    drop(FinishOnDrop(Some(command)));
                 }
             }
         }

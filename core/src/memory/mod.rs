@@ -10,20 +10,24 @@
 //! users, so a running command's memory never goes away and a command pays
 //! nothing per argument to keep it.
 
+pub(crate) mod access;
 pub(crate) mod eviction;
 pub mod mapping;
+pub(crate) mod owner;
 pub mod pinned;
-pub mod space;
+pub(crate) mod space;
+pub(crate) mod space_id;
 pub(crate) mod tracker;
 
-pub use space::SpaceId;
+pub use space_id::SpaceId;
 
 use crate::access::MAX_MEMORY_BYTES;
 use crate::bias::Bias;
 use crate::command::EventId;
-use crate::context::ContextShared;
-use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{BufferName, Error, ErrorKind, Foreign, Result, Unit};
+use crate::panics::quietly;
+use owner::{Failures, Owner};
+use space::Allocator;
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
@@ -68,6 +72,8 @@ struct Cold {
     moving: Vec<SpaceId>,
     mappings: Vec<Mapping>,
     label: Option<String>,
+    /// Bytes of what a user counts it in; zero, or one, if that is bytes.
+    element: u64,
     /// How much of the host allocation is ours to free, and where it starts.
     owned_host: Option<(usize, usize)>,
     /// Keeps memory alive that the user brought.
@@ -91,15 +97,19 @@ impl Cold {
 struct Placed {
     space: SpaceId,
     allocation: Allocation,
-    driver: Arc<dyn Driver>,
+    driver: Arc<dyn Allocator>,
     /// The driver's for the space.
     key: u32,
 }
 
 impl Placed {
-    fn free(&self) {
+    /// # Safety
+    /// It was taken out of [`Cold::allocations`], or never was there. No clone of it is used afterwards, and no command
+    /// uses it.
+    unsafe fn free(&self) {
         let Allocation { address, size } = self.allocation;
-        self.driver.free(self.key, address, size);
+        // SAFETY: the driver allocated it (`Memory::allocate_in`); nobody finds it any more, and nothing uses it.
+        unsafe { self.driver.free_bytes(self.key, address, size) };
     }
 }
 
@@ -114,7 +124,7 @@ pub struct Memory {
     /// What every enqueue has to mind, in one word: [`HAS_CONTENT_SIZE`], and the
     /// number of live mappings times [`ONE_MAPPING`].
     unusual: AtomicU32,
-    context: Weak<ContextShared>,
+    context: Weak<dyn Owner>,
     // Written by every enqueue.
     tracked: Tracked,
     handles: AtomicU64,
@@ -203,6 +213,10 @@ impl MemoryRef {
         if self.handles.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
+        if crate::process::is_forked() {
+            // Whoever uses it does not end here.
+            return;
+        }
         fence(Ordering::Acquire);
         let context = self.context.upgrade();
         let is_idle = is_unused || self.tracker().is_idle();
@@ -213,12 +227,16 @@ impl MemoryRef {
                 context.free_when_unused(MemoryRef(self.0));
                 return;
             }
-            Some(context) => context.forget_memory(self.id),
+            Some(context) => context.objects().forget(self.id),
             None if is_idle || self.is_idle_soon() => {}
             None => {
                 // A context outlives its commands, so this cannot be; leaking is
                 // the safe answer if it ever is.
-                tracing::error!("a buffer is in use after its context ended; its memory is kept");
+                quietly(|| {
+                    tracing::error!(
+                        "a buffer is in use after its context ended; its memory is kept"
+                    );
+                });
                 return;
             }
         }
@@ -275,15 +293,16 @@ impl Memory {
     ///
     /// # Errors
     /// If the size is zero or over [`MAX_MEMORY_BYTES`].
-    pub(crate) fn create(context: &Arc<ContextShared>, size: u64) -> Result<MemoryRef> {
+    pub(crate) fn create(context: &Arc<dyn Owner>, size: u64) -> Result<MemoryRef> {
         Self::check_size(size)?;
         let tracker = Tracker::new(size);
-        let object = Self::boxed(Arc::downgrade(context), context.id(), size, tracker);
-        context.remember_memory(&object);
+        let object = Self::boxed(Arc::downgrade(context), context.number(), size, tracker);
+        context.objects().remember(&object);
         Ok(object)
     }
 
     fn check_size(size: u64) -> Result<()> {
+        crate::process::check()?;
         let problem = if size == 0 {
             "a buffer needs at least one byte".to_owned()
         } else if size > MAX_MEMORY_BYTES {
@@ -298,12 +317,7 @@ impl Memory {
         .into())
     }
 
-    fn boxed(
-        context: Weak<ContextShared>,
-        context_id: u32,
-        size: u64,
-        tracker: Tracker,
-    ) -> MemoryRef {
+    fn boxed(context: Weak<dyn Owner>, context_id: u32, size: u64, tracker: Tracker) -> MemoryRef {
         let object = Box::new(Self {
             host: AtomicPtr::new(null_mut()),
             size,
@@ -334,7 +348,7 @@ impl Memory {
     /// lives, and nobody else touches those bytes while the object or a command
     /// that uses it does.
     pub(crate) unsafe fn create_over(
-        context: &Arc<ContextShared>,
+        context: &Arc<dyn Owner>,
         pointer: NonNull<u8>,
         size: u64,
         keep: Box<dyn Any + Send + Sync>,
@@ -349,16 +363,16 @@ impl Memory {
             EventId::NONE,
             &mut Ignore,
         );
-        let object = Self::boxed(Arc::downgrade(context), context.id(), size, tracker);
+        let object = Self::boxed(Arc::downgrade(context), context.number(), size, tracker);
         object.cold().keep = Some(keep);
         object.host.store(pointer.as_ptr(), Ordering::Release);
-        context.remember_memory(&object);
+        context.objects().remember(&object);
         Ok(object)
     }
 
     #[cfg(test)]
     pub(crate) fn detached_for_tests(size: u64) -> MemoryRef {
-        Self::boxed(Weak::new(), 0, size, Tracker::new(size))
+        Self::boxed(Weak::<owner::NoOwner>::new(), 0, size, Tracker::new(size))
     }
 
     fn cold(&self) -> std::sync::MutexGuard<'_, Cold> {
@@ -459,6 +473,27 @@ impl Memory {
         self.cold().label = Some(label.to_owned());
     }
 
+    /// Has errors count what is in it in elements of so many bytes.
+    pub fn set_element_size(&self, bytes: u64) {
+        self.cold().element = bytes;
+    }
+
+    /// What errors call it.
+    pub(crate) fn name(&self, argument: Option<usize>) -> BufferName {
+        BufferName {
+            label: self.label(),
+            argument,
+        }
+    }
+
+    /// Byte numbers, in elements if they are all where elements begin or end.
+    fn counted<const N: usize>(element: u64, bytes: [u64; N]) -> (Unit, [u64; N]) {
+        if element > 1 && bytes.iter().all(|byte| byte % element == 0) {
+            return (Unit::Elements, bytes.map(|byte| byte / element));
+        }
+        (Unit::Bytes, bytes)
+    }
+
     /// The label, or a name made of the id.
     #[must_use]
     pub fn label(&self) -> String {
@@ -474,10 +509,12 @@ impl Memory {
     /// lives as long as this one does, or until this is taken back.
     ///
     /// # Errors
-    /// If the other object has fewer than eight bytes, or its own content size
+    /// If the other object has fewer than eight bytes or belongs to another context, or its own content size
     /// is, directly or through others, in this object: each would keep the other
     /// for ever.
     pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
+        // Each may be the last handle to its object by now, which keeps what a user gave: dropped with nothing locked.
+        let mut looked_at: Vec<MemoryRef> = Vec::new();
         // Two threads must not close a circle from both ends.
         static SETTING: Mutex<()> = Mutex::new(());
         let setting = SETTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -489,6 +526,16 @@ impl Memory {
                     size.label(),
                     size.size
                 ),
+            }
+            .into());
+        }
+        if let Some(size) = size
+            .as_ref()
+            .filter(|size| size.context_id != self.context_id)
+        {
+            return Err(ErrorKind::WrongContext {
+                what: "set a content size",
+                object: Foreign::Buffer(size.name(None)),
             }
             .into());
         }
@@ -512,6 +559,7 @@ impl Memory {
                 .into());
             }
             next = one.content_size();
+            looked_at.push(one);
         }
         let mut cold = self.cold();
         if size.is_some() {
@@ -525,6 +573,13 @@ impl Memory {
         // This may free it.
         drop(before);
         Ok(())
+    }
+
+    /// True if there is an object that holds the number of bytes in use.
+    #[inline]
+    #[must_use]
+    pub fn has_content_size(&self) -> bool {
+        self.unusual.load(Ordering::Relaxed) & HAS_CONTENT_SIZE != 0
     }
 
     /// The object that holds the number of bytes in use, if one is set.
@@ -547,7 +602,12 @@ impl Memory {
 
     #[cold]
     fn allocate_host(&self) -> Result<NonNull<u8>> {
-        self.allocate_host_in(&mut self.cold())
+        let pointer = self.allocate_host_in(&mut self.cold())?;
+        // With nothing locked: a subscriber is a user's code.
+        quietly(|| {
+            tracing::trace!(buffer = self.id, bytes = self.size, pointer = ?pointer, "allocated on the host");
+        });
+        Ok(pointer)
     }
 
     /// As [`Memory::host_pointer`], for who has locked the cold facts.
@@ -578,14 +638,26 @@ impl Memory {
         let offset = place.wrapping_sub(raw.as_ptr().addr()) % align;
         // SAFETY: less than `align`, and so many bytes were added for this.
         let pointer = unsafe { raw.add(offset) };
-        tracing::trace!(buffer = self.id, bytes = self.size, pointer = ?pointer, "allocated on the host");
         self.host.store(pointer.as_ptr(), Ordering::Release);
         Ok(pointer)
     }
 
     /// A command that wrote these bytes failed.
     pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) {
-        self.tracker().poison(&range, id, &cause.for_dependant());
+        let context = self.context.upgrade();
+        let stays = context.is_some_and(|context| context.failures() == Failures::StayWithEvents);
+        let is_loss = matches!(
+            cause.kind(),
+            ErrorKind::DeviceLost { .. } | ErrorKind::ContextLost { .. }
+        );
+        if stays && !is_loss {
+            self.tracker().forget_copies_of(&range, id);
+        } else {
+            let cause = cause.for_dependant();
+            let poisoned = self.tracker().poison(&range, id, &cause);
+            // The tracker is unlocked: what was replaced carries a user's code.
+            drop(poisoned);
+        }
     }
 
     /// A migration of these bytes failed. Where they were may be lost meanwhile, so that it was to bring their last copy.
@@ -595,8 +667,9 @@ impl Memory {
             buffer: buffer.clone(),
             cause: cause.first_cause().clone(),
         };
-        if self.tracker().poison(&range, id, &lost.into()) {
-            tracing::error!(buffer, "its only copy is lost");
+        let poisoned = self.tracker().poison(&range, id, &lost.into());
+        if poisoned.any {
+            quietly(|| tracing::error!(buffer, "its only copy is lost"));
         }
     }
 
@@ -633,15 +706,23 @@ impl Memory {
         if length == 0 {
             ErrorKind::InvalidSize {
                 what,
-                problem: "a range of zero bytes; leave the command out".to_owned(),
+                problem: format!(
+                    "a range of zero bytes of '{}'; leave the command out",
+                    self.label()
+                ),
             }
             .into()
         } else {
+            let range = [offset, offset.saturating_add(length), self.size];
+            let element = self.cold().element;
+            let (unit, [start, end, size]) = Self::counted(element, range);
             ErrorKind::OutOfBounds {
                 what,
-                start: offset,
-                end: offset.saturating_add(length),
-                size: self.size,
+                buffer: self.name(None),
+                unit,
+                start,
+                end,
+                size,
             }
             .into()
         }
@@ -654,16 +735,21 @@ impl Memory {
             .mappings
             .iter()
             .find(|mapping| mapping.range.start < range.end && range.start < mapping.range.end);
-        match overlap {
-            None => Ok(()),
-            Some(mapping) => Err(ErrorKind::Mapped {
-                what,
-                guard: mapping.label.clone(),
-                start: mapping.range.start,
-                end: mapping.range.end,
-            }
-            .into()),
+        let Some(mapping) = overlap else {
+            return Ok(());
+        };
+        let (guard, mapped) = (mapping.label.clone(), mapping.range.clone());
+        let (unit, [start, end]) = Self::counted(cold.element, [mapped.start, mapped.end]);
+        drop(cold);
+        Err(ErrorKind::Mapped {
+            what,
+            buffer: self.name(None),
+            guard,
+            unit,
+            start,
+            end,
         }
+        .into())
     }
 
     /// True if the object has an allocation in a space.
@@ -672,6 +758,18 @@ impl Memory {
             SpaceId::HOST => !self.host.load(Ordering::Relaxed).is_null(),
             _ => self.cold().allocation(space).is_some(),
         }
+    }
+
+    /// Where the object is in a space, for the log: it never waits, so `None`
+    /// may also mean that somebody else just looks.
+    pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {
+        if space == SpaceId::HOST {
+            // Where it is not yet, it is about to be.
+            let pointer = self.host_pointer().ok()?;
+            return Some(pointer.as_ptr().addr() as u64);
+        }
+        let cold = self.cold.try_lock().ok()?;
+        Some(cold.allocation(space)?.address)
     }
 
     /// The spaces in which the object has an allocation.
@@ -688,7 +786,10 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let cold = self.cold.get_mut().unwrap_or_else(PoisonError::into_inner);
-        cold.allocations.drain(..).for_each(|placed| placed.free());
+        for placed in cold.allocations.drain(..) {
+            // SAFETY: taken out; commands keep the object, so none uses it.
+            unsafe { placed.free() };
+        }
         if let Some((raw, bytes)) = cold.owned_host.take() {
             let layout = std::alloc::Layout::from_size_align(bytes, 16)
                 .expect("the layout was valid when the memory was allocated");
@@ -725,6 +826,10 @@ struct Ignore;
 impl tracker::Recorder for Ignore {
     fn wait(&mut self, _: EventId, _: bool) {}
     fn poisoned(&mut self, _: &Error) {}
+    fn discard(&mut self, _: Error) {}
+    fn recording(&self) -> EventId {
+        EventId::NONE
+    }
     fn join(&mut self, _: &[EventId]) -> EventId {
         EventId::NONE
     }

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_made_once_and_dropped_with_the_range() {
         let memory = [0_u8; 64];
-        // SAFETY: as above.
+        // SAFETY: the array outlives it, and nobody transfers anything.
         let pinning = unsafe { Pinning::new(memory.as_ptr(), memory.len()) };
         let range = PinnedRange::of(memory.as_ptr(), 8).expect("it was just said");
         let (made, dropped) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));

@@ -3,51 +3,72 @@
 //! The host's memory is a space too. Drivers declare theirs when they are
 //! registered; a space's number is process-wide.
 
-use crate::driver::Driver;
+use super::Memory;
+use super::space_id::SpaceId;
 use crate::error::{ErrorKind, Result};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A memory space.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SpaceId(pub(super) u16);
+/// A driver, as memory objects know it. Each method is the driver's of the name in brackets, with its obligations.
+pub trait Allocator: Send + Sync {
+    /// Allocates ([`Driver::allocate`](crate::Driver::allocate)).
+    ///
+    /// # Errors
+    /// As there.
+    fn allocate_bytes(&self, key: u32, size: u64) -> Result<u64>;
 
-impl SpaceId {
-    /// The host's memory.
-    pub const HOST: Self = Self(0);
-    /// No space in particular: memory that nobody has written.
-    pub(crate) const ANYWHERE: Self = Self(u16::MAX);
-    /// More than one.
-    pub(crate) const SEVERAL: Self = Self(u16::MAX - 1);
+    /// Frees ([`Driver::free`](crate::Driver::free)).
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn free_bytes(&self, key: u32, address: u64, size: u64);
 
-    /// The space's number.
-    #[must_use]
-    pub fn number(self) -> u16 {
-        self.0
-    }
+    /// Copies to the host ([`Driver::read_allocation`](crate::Driver::read_allocation)).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn read_bytes(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()>;
 
-    /// The driver's own number of the space, if it is one of this driver's.
-    #[must_use]
-    pub fn key_in(self, driver: &dyn Driver) -> Option<u32> {
-        let (owner, key) = owner(self)?;
-        std::ptr::addr_eq(Arc::as_ptr(&owner), driver).then_some(key)
-    }
+    /// Copies from the host ([`Driver::write_allocation`](crate::Driver::write_allocation)).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn write_bytes(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()>;
+
+    /// Whether a device uses an allocation ([`Driver::is_in_use`](crate::Driver::is_in_use)).
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn uses(&self, key: u32, address: u64, memory: &Memory) -> bool;
+
+    /// Whether bytes need not pass through the host ([`Driver::has_route`](crate::Driver::has_route)).
+    fn brings_directly(&self, from: SpaceId, to: SpaceId) -> bool;
 }
 
-impl std::fmt::Debug for SpaceId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::HOST => write!(f, "host"),
-            Self::ANYWHERE => write!(f, "anywhere"),
-            Self::SEVERAL => write!(f, "several"),
-            Self(number) => write!(f, "space {number}"),
-        }
+impl SpaceId {
+    /// The driver's own number of the space, if it is one of this driver's.
+    #[must_use]
+    pub fn key_in(self, driver: &dyn Allocator) -> Option<u32> {
+        let (owner, key) = owner(self)?;
+        std::ptr::addr_eq(Arc::as_ptr(&owner), driver).then_some(key)
     }
 }
 
 /// Who allocates in a space: a driver, and the driver's own number for it.
 #[derive(Clone)]
 struct Owner {
-    driver: Weak<dyn Driver>,
+    driver: Weak<dyn Allocator>,
     key: u32,
 }
 
@@ -58,7 +79,7 @@ fn owners() -> std::sync::MutexGuard<'static, Vec<Owner>> {
 }
 
 /// Gives the driver's space `key` a number; the same each time.
-pub(crate) fn register(driver: &Arc<dyn Driver>, key: u32) -> Result<SpaceId> {
+pub(crate) fn register(driver: &Arc<dyn Allocator>, key: u32) -> Result<SpaceId> {
     let mut owners = owners();
     let known = owners.iter().position(|owner| {
         owner.key == key
@@ -84,7 +105,7 @@ pub(crate) fn register(driver: &Arc<dyn Driver>, key: u32) -> Result<SpaceId> {
 }
 
 /// The driver that owns a space, and its own number for it.
-pub(crate) fn owner(space: SpaceId) -> Option<(Arc<dyn Driver>, u32)> {
+pub(crate) fn owner(space: SpaceId) -> Option<(Arc<dyn Allocator>, u32)> {
     let index = usize::from(space.0).checked_sub(1)?;
     let owner = owners().get(index)?.clone();
     Some((owner.driver.upgrade()?, owner.key))

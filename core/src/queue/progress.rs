@@ -34,16 +34,16 @@
 //! for ever holds a few. They are never freed while the process runs.
 
 use crate::bias::Bias;
-use crate::command::observers::Observer;
 use crate::command::slot::Slot;
+use crate::limits::PAGE_COMMANDS;
+use crate::observers::Observer;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, fence};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-/// Commands per page: what fits in 4 KiB behind the header. The models need pages
-/// that they come to the end of.
-const PER_PAGE: u64 = if cfg!(loom) { 2 } else { 4096 - 64 };
+/// Commands per page. The models need pages that they come to the end of.
+const PER_PAGE: u64 = if cfg!(loom) { 2 } else { PAGE_COMMANDS };
 
 #[repr(C, align(64))]
 pub(super) struct Page {
@@ -160,6 +160,12 @@ impl Progress {
 
     fn slow(&self) -> MutexGuard<'_, Slow> {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nobody moves the frontier while what is given lives.
+    #[cfg(all(test, unix))]
+    pub(crate) fn hold(&self) -> impl Drop {
+        self.slow()
     }
 
     /// For another queue's commands, when there are none of this one's any more: they may come from another thread.
@@ -286,6 +292,10 @@ impl Progress {
         {
             return false;
         }
+        if crate::process::is_forked() {
+            // Another thread may have had the lock, and nothing ends here.
+            return false;
+        }
         self.advance(&mut self.slow()) >= end
     }
 
@@ -336,6 +346,25 @@ impl Progress {
         let mut slow = self.slow();
         if slow.watchers.remove(&key).is_some() {
             self.aim(&mut slow, served);
+        }
+    }
+
+    /// Calls `look` with each command that waits for all below a number, for numbers from `low` on
+    /// and up to `high`.
+    pub(crate) fn each_watching_command(
+        &self,
+        low: u64,
+        high: u64,
+        mut look: impl FnMut(NonNull<Slot>),
+    ) {
+        if low > high {
+            return;
+        }
+        let slow = self.slow();
+        for watcher in slow.watchers.range((low, 0)..=(high, u64::MAX)) {
+            if let (_, Watcher::Command(slot)) = watcher {
+                look(*slot);
+            }
         }
     }
 

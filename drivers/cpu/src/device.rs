@@ -1,6 +1,6 @@
 //! What the CPU's devices are.
 
-use quipu_core::{DeviceKind, DeviceProperties, MemorySpace};
+use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
 
 /// Bytes that a block may share: what fits a core's second-level cache.
 const SHARED_MEMORY: u64 = 1 << 20;
@@ -14,14 +14,14 @@ pub(crate) fn properties(name: String, cores: usize, caller_runs: bool) -> Devic
         vendor: vendor(),
         multiprocessors: cores as u32,
         max_grid_blocks: [u64::from(u32::MAX) / 2; 3],
-        max_grid_block_count: quipu_core::front::MAX_GROUPS,
+        max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
         max_block_threads: [1024; 3],
         max_block_thread_count: 1024,
         max_thread_elements: [u64::MAX; 3],
         max_thread_element_count: u64::MAX,
         shared_memory_per_block: SHARED_MEMORY,
         global_memory: total,
-        max_buffer: quipu_core::access::MAX_MEMORY_BYTES.min(total),
+        max_buffer: quipu_scheduler::access::MAX_MEMORY_BYTES.min(total),
         warp_sizes: vec![1],
         clock_mhz: clock_mhz(),
         memory: MemorySpace::Host,

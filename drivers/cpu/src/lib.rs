@@ -19,9 +19,12 @@ pub mod serial;
 
 use pool::{MAX_WORKERS, Pool};
 pub use queue::CpuQueue;
-use quipu_core::DeviceProperties;
-use quipu_core::error::{Error, ErrorKind, Result};
+use quipu_environment::{CPU_PIN, CPU_WORKERS};
+use quipu_scheduler::DeviceProperties;
+use quipu_scheduler::error::{Error, ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
 pub use serial::SerialDriver;
+use std::ffi::OsString;
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -57,32 +60,20 @@ impl Options {
     /// Fills in what is not set from the environment.
     fn resolve(
         self,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<(NonZero<usize>, Vec<usize>)> {
-        let bad = |variable: &str, value: &str, expected: &str| {
-            wrong(format!("{variable}={value}: expected {expected}"))
+        let workers = match self.workers {
+            Some(workers) => workers,
+            None => CPU_WORKERS
+                .get_from(&environment)?
+                .unwrap_or_else(|| usual_workers(std::thread::available_parallelism().ok())),
         };
-        let workers = match (self.workers, environment("QUIPU_CPU_WORKERS")) {
-            (Some(workers), _) => workers,
-            (None, Some(value)) => {
-                let workers = value.trim().parse().ok();
-                let workers =
-                    workers.filter(|workers: &NonZero<usize>| workers.get() <= MAX_WORKERS);
-                workers.ok_or_else(|| {
-                    let expected = format!("a number from 1 to {MAX_WORKERS}");
-                    bad("QUIPU_CPU_WORKERS", &value, &expected)
-                })?
-            }
-            (None, None) => usual_workers(std::thread::available_parallelism().ok()),
-        };
-        let (pin, said) = match (self.pin, environment("QUIPU_CPU_PIN")) {
-            (Some(cores), _) => (cores, "`Options::pin`".to_owned()),
-            (None, Some(value)) => {
-                let cores = parse_cores(&value)
-                    .ok_or_else(|| bad("QUIPU_CPU_PIN", &value, "cores such as 0,2,4-7"))?;
-                (cores, format!("QUIPU_CPU_PIN={value}"))
-            }
-            (None, None) => return Ok((workers, Vec::new())),
+        let (pin, said) = match self.pin {
+            Some(cores) => (cores, "`Options::pin`"),
+            None => match CPU_PIN.get_from(&environment)? {
+                Some(cores) => (cores, CPU_PIN.name()),
+                None => return Ok((workers, Vec::new())),
+            },
         };
         if let Some((core, error)) = pin::first_refused(&pin) {
             return Err(wrong(format!(
@@ -107,25 +98,6 @@ fn wrong(problem: String) -> Error {
     .into()
 }
 
-/// Cores from a list such as `0,2,4-7`.
-fn parse_cores(text: &str) -> Option<Vec<usize>> {
-    let mut cores = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        match part.split_once('-') {
-            None => cores.push(part.parse().ok()?),
-            Some((first, last)) => {
-                let first: usize = first.trim().parse().ok()?;
-                let last: usize = last.trim().parse().ok()?;
-                if first > last || last > 1 << 16 {
-                    return None;
-                }
-                cores.extend(first..=last);
-            }
-        }
-    }
-    Some(cores)
-}
-
 /// The CPU driver: one pool of workers, which knows the devices that are subsets
 /// of it.
 pub struct CpuDriver {
@@ -140,7 +112,8 @@ impl CpuDriver {
     /// If an option or its environment variable makes no sense, or a thread
     /// cannot be started.
     pub fn start(options: Options) -> Result<Arc<Self>> {
-        let (workers, pin) = options.resolve(|name| std::env::var(name).ok())?;
+        quipu_scheduler::process::enter()?;
+        let (workers, pin) = options.resolve(|name| std::env::var_os(name))?;
         // The workers know their driver by its address, so that comes first.
         let mut driver = Arc::<Self>::new_uninit();
         let owner = Arc::as_ptr(&driver).cast::<()>();
@@ -153,7 +126,7 @@ impl CpuDriver {
             });
         // SAFETY: just written.
         let driver = unsafe { driver.assume_init() };
-        tracing::debug!(workers, ?pin, "CPU pool started");
+        quietly(|| tracing::debug!(workers, ?pin, "CPU pool started"));
         Ok(driver)
     }
 
@@ -169,6 +142,9 @@ impl CpuDriver {
 
 impl Drop for CpuDriver {
     fn drop(&mut self) {
+        if quipu_scheduler::process::is_forked() {
+            return;
+        }
         self.pool.end();
     }
 }
@@ -186,18 +162,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn core_lists() {
-        assert_eq!(parse_cores("0,2,4-7"), Some(vec![0, 2, 4, 5, 6, 7]));
-        assert_eq!(parse_cores("3"), Some(vec![3]));
-        for wrong in ["", "a", "3-1", "1-", "-", "1,,2", "0-99999999999"] {
-            assert_eq!(parse_cores(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
     fn the_environment_fills_in_what_is_not_set() {
         let environment = |name: &str| match name {
-            "QUIPU_CPU_WORKERS" => Some("3".to_owned()),
+            name if name == CPU_WORKERS.name() => Some("3".into()),
             _ => None,
         };
         let (workers, pin) = Options::new().resolve(environment).unwrap();
@@ -220,23 +187,23 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_an_error_that_names_the_variable() {
         let said = |variable: &'static str, value: &'static str| {
-            let environment = |name: &str| (name == variable).then(|| value.to_owned());
+            let environment = |name: &str| (name == variable).then(|| value.into());
             Options::new().resolve(environment).unwrap_err().to_string()
         };
         for value in ["none", "0", "257", "-1"] {
-            let error = said("QUIPU_CPU_WORKERS", value);
+            let error = said(CPU_WORKERS.name(), value);
             let expected = format!("QUIPU_CPU_WORKERS={value}: expected a number from 1 to 256");
             assert!(error.ends_with(&expected), "{error}");
         }
-        let error = said("QUIPU_CPU_PIN", "0-");
+        let error = said(CPU_PIN.name(), "0-");
         assert!(
             error.contains("QUIPU_CPU_PIN=0-: expected cores"),
             "{error}"
         );
         // No machine has so many.
-        let error = said("QUIPU_CPU_PIN", "65000");
+        let error = said(CPU_PIN.name(), "65000");
         assert!(
-            error.contains("QUIPU_CPU_PIN=65000: no worker can be pinned to core 65000"),
+            error.contains("QUIPU_CPU_PIN: no worker can be pinned to core 65000"),
             "{error}"
         );
         let options = Options::new().pin(vec![65_000]);

@@ -7,12 +7,12 @@
 use crate::CpuDriver;
 use crate::device;
 use crate::pool::Task;
-use crate::pool::worker::{Lent, Worker};
-use quipu_core::driver::{Lender, Notification};
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::event::Waiter;
-use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue, Partition};
+use crate::pool::worker::{InlineRunner, Worker};
+use quipu_scheduler::driver::{InlineExecutor, Notification};
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::queue::QueueShared;
+use quipu_scheduler::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue, Partition};
 use std::any::{Any, TypeId};
 use std::ops::Range;
 
@@ -29,7 +29,8 @@ impl NativeQueue for CpuQueue {
     type Memory = NativeBytes;
 }
 
-impl Driver for CpuDriver {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for CpuDriver {
     fn name(&self) -> &'static str {
         "cpu"
     }
@@ -64,8 +65,8 @@ impl Driver for CpuDriver {
         });
     }
 
-    fn lender(&self) -> Option<Box<dyn Lender>> {
-        Some(Box::new(Lent::new(self.pool().clone())))
+    fn inline_executor(&self) -> Option<Box<dyn InlineExecutor>> {
+        Some(Box::new(InlineRunner::new(self.pool().clone())))
     }
 
     fn native_queue(&self, queue: &QueueShared) -> Option<Box<dyn Any + Send>> {
@@ -106,6 +107,12 @@ impl Driver for CpuDriver {
         };
         let counts: Vec<u32> = match partition {
             Partition::Equally(0) => return bad("parts of no workers".to_owned()),
+            Partition::Equally(count) if *count as usize > range.len() => {
+                return bad(format!(
+                    "parts of {count} workers each, and the device has {}; ask for parts of no more than that",
+                    range.len()
+                ));
+            }
             Partition::Equally(count) => {
                 vec![*count; range.len() / *count as usize]
             }
@@ -137,7 +144,7 @@ impl Driver for CpuDriver {
         Ok(parts)
     }
 
-    fn forget_part(&self, device: usize) {
+    unsafe fn forget_part(&self, device: usize) {
         self.pool().remove_team(device);
     }
 }

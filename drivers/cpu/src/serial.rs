@@ -2,22 +2,43 @@
 //!
 //! Whoever makes a command ready runs it: the thread that enqueues it, or that
 //! ends what it waited for. Deterministic in a program of one thread; for
-//! debugging. A thread that waits here while nothing can make progress gets an
-//! error and does not hang: after a quarter of a second if other threads use the
-//! device, too. It calls back when it has run all that it has, or when
+//! debugging. It calls back when it has run all that it has, or when
 //! one of its commands waits.
+//!
+//! A thread that is inside of one of its commands may wait there:
+//!
+//! 1. The core refuses a wait for what cannot be over before that command is.
+//! 2. Of the commands that this thread is to run next, those that the wait needs are run inside of the
+//!    wait, in the order in which the wait needs them. The others are left until the command is over:
+//!    one of them may wait for that.
+//! 3. Then the thread sleeps until others have brought about what is waited for: another device, or
+//!    the thread that completes a user event. While commands are left, it looks now and then whether
+//!    the wait has come to need one, because another thread waits for it by now.
+//!
+//! So a command that waits for a user event holds up the enqueue that runs it, until another thread
+//! completes that event.
+//!
+//! A new thread runs a user's code of this device where the one that makes it ready must not:
+//!
+//! * A thread of another driver must not wait.
+//! * A thread that waits may be what that code waits for.
+//!
+//! Only who steps a simulated machine by hand runs all of it, in an order that is always the same.
+//!
+//! A new thread also takes what a command that waits for long would leave until it is over: another thread may need that.
 
 use crate::device;
 use crate::pool::Arguments;
 use crate::pool::worker::{panicked, resolve};
 use crate::queue::CpuQueue;
-use quipu_core::command::{KeptCallbacks, ToDrivers};
-use quipu_core::driver::Notification;
-use quipu_core::error::{Error, ErrorKind, Result};
-use quipu_core::event::{Joiner, Waiter, replace_joiner};
-use quipu_core::operation::Operation;
-use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver};
+use quipu_scheduler::command::{KeptCallbacks, ToDrivers, slab};
+use quipu_scheduler::driver::Notification;
+use quipu_scheduler::error::{Error, Result};
+use quipu_scheduler::event::{Joiner, Waiter, is_waiting, may_wait, replace_joiner, works_alone};
+use quipu_scheduler::operation::Operation;
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::queue::QueueShared;
+use quipu_scheduler::{Command, DeviceProperties, Driver};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,45 +46,12 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The driver of the serial device.
 #[derive(Debug, Default)]
-pub struct SerialDriver {
-    users: Users,
-}
-
-/// Which threads have run commands of a device: none, one, or several.
-#[derive(Debug, Default)]
-struct Users(AtomicUsize);
-
-impl Users {
-    const SEVERAL: usize = usize::MAX;
-
-    /// A number of this thread's, which no other has meanwhile.
-    fn this_thread() -> usize {
-        BUSY_HERE.with(|busy| std::ptr::from_ref(busy).addr())
-    }
-
-    /// This thread is one.
-    fn note(&self) {
-        let (this, known) = (Self::this_thread(), self.0.load(Ordering::Relaxed));
-        if known == this || known == Self::SEVERAL {
-            return;
-        }
-        let first = self
-            .0
-            .compare_exchange(0, this, Ordering::SeqCst, Ordering::SeqCst);
-        if first.is_err() {
-            self.0.store(Self::SEVERAL, Ordering::SeqCst);
-        }
-    }
-
-    /// True if others than this thread are.
-    fn are_others(&self) -> bool {
-        let known = self.0.load(Ordering::SeqCst);
-        known != 0 && known != Self::this_thread()
-    }
-}
+pub struct SerialDriver(());
 
 thread_local! {
     /// What this thread has made ready; `Some` while it runs it.
@@ -80,88 +68,82 @@ thread_local! {
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
     /// How it waited before.
     static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
-    /// Who uses the device whose commands it runs, as long as it runs them.
-    static USERS: Cell<*const Users> = const { Cell::new(std::ptr::null()) };
 }
 
 /// Counts a thread as running commands.
-struct Busy<'a>(PhantomData<&'a Users>);
+struct Counted(());
 
-impl<'a> Busy<'a> {
-    fn enter(users: &'a Users) -> Self {
+impl Counted {
+    fn enter() -> Self {
         BUSY.fetch_add(1, Ordering::SeqCst);
-        USERS.set(users);
-        BUSY_HERE.set(true);
-        OUTER.set(replace_joiner(Some(join_inside)));
-        Self(PhantomData)
+        Self(())
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for Counted {
     fn drop(&mut self) {
-        replace_joiner(OUTER.take());
-        BUSY_HERE.set(false);
-        USERS.set(std::ptr::null());
         BUSY.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// How a thread that runs commands waits for those of other devices, which may wait for what it has to run next.
+/// Says, while it lives, that this thread runs commands.
+struct Busy(Counted, PhantomData<*const ()>);
+
+impl Busy {
+    fn enter() -> Self {
+        let counted = Counted::enter();
+        BUSY_HERE.set(true);
+        OUTER.set(replace_joiner(Some(join_inside)));
+        Self(counted, PhantomData)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        replace_joiner(OUTER.take());
+        BUSY_HERE.set(false);
+    }
+}
+
+/// How long a thread sleeps between two looks for commands that its wait has come to need, at first
+/// and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// How a thread waits that is inside of a command of the device: see the module.
 fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
-    if let Some(joiner) = OUTER.get() {
-        return joiner(waiter);
-    }
-    if READY.with(|ready| {
-        ready
-            .borrow()
-            .as_ref()
-            .is_some_and(|ready| !ready.is_empty())
-    }) {
-        // SAFETY: null, or of the driver whose commands this thread runs further out, as `Busy` says, which has borrowed them.
-        if let Some(users) = unsafe { USERS.get().as_ref() } {
-            return join(waiter, users);
-        }
-    }
-    waiter.rest()
-}
-
-/// Looks, a millisecond apart, at all of which nothing moves where nothing ever will, of a device that several threads use. One look
-/// does not tell there: a thread that is about to run what it has enqueued, or to hand over what an event has made ready, is
-/// seen by nobody, and the system may have it wait for long.
-const LOOKS: u32 = 250;
-
-/// How many looks there were since something moved.
-#[derive(Default)]
-struct Quiet(u32);
-
-impl Quiet {
-    /// A look, while other threads use the device, or none does; true if nothing ever will move.
-    fn look(&mut self, nothing_moves: bool, is_shared: bool) -> bool {
-        self.0 = if nothing_moves { self.0 + 1 } else { 0 };
-        self.0 >= if is_shared { LOOKS } else { 1 }
-    }
-}
-
-/// Waits for what others bring about; when they too have nothing to do, nobody will.
-fn join(waiter: &Waiter<'_>, users: &Users) -> Result<()> {
-    let Some(armed) = waiter.arm() else {
-        return Ok(());
+    let sleep = |waiter: &Waiter<'_>| match OUTER.get() {
+        Some(joiner) => joiner(waiter),
+        None => waiter.rest(),
     };
-    let mut quiet = Quiet::default();
-    while !armed.is_done() && !waiter.is_late() {
-        // Others may have come to use it since this began to wait.
-        if quiet.look(waiter.nothing_moves(), users.are_others()) && !armed.is_done() {
-            return Err(ErrorKind::WouldDeadlock {
-                why: "the serial device runs on the waiting thread, no other device has \
-                      anything to do, and what is waited for depends on a user event that \
-                      nobody has completed, or on what this thread is to run next; complete \
-                      the event first, or use a pool device",
+    let [mut pause, longest] = PAUSES;
+    while !waiter.is_done() && !waiter.is_late() {
+        if let Some(command) = take_needed(waiter) {
+            run(command);
+        } else if READY.with(|ready| ready.borrow().iter().flatten().next().is_none())
+            && !waiter.is_stepped()
+        {
+            return sleep(waiter);
+        } else {
+            // To step a machine may bring more to run.
+            sleep(&waiter.for_at_most(pause))?;
+            if pause == longest && !waiter.is_done() {
+                let left = READY.with(|ready| ready.borrow_mut().as_mut().map(std::mem::take));
+                SerialDriver::take_elsewhere(left.unwrap_or_default());
             }
-            .into());
+            pause = (2 * pause).min(longest);
         }
-        waiter.doze();
     }
     Ok(())
+}
+
+/// The first of the commands that this thread is to run next that a wait needs.
+fn take_needed(waiter: &Waiter<'_>) -> Option<Command> {
+    READY.with(|ready| {
+        let mut ready = ready.borrow_mut();
+        let ready = ready.as_mut().filter(|ready| !ready.is_empty())?;
+        let index = waiter.first_needed(ready.iter())?;
+        ready.remove(index)
+    })
 }
 
 impl SerialDriver {
@@ -172,7 +154,8 @@ impl SerialDriver {
     }
 }
 
-impl Driver for SerialDriver {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for SerialDriver {
     fn name(&self) -> &'static str {
         "serial"
     }
@@ -190,14 +173,6 @@ impl Driver for SerialDriver {
 
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         self.take(commands.drain(..));
-    }
-
-    fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
-        if waiter.is_done() {
-            return Ok(());
-        }
-        // All that this thread could run, it has run.
-        join(waiter, &self.users)
     }
 
     fn runs_on_waiting_threads(&self) -> bool {
@@ -222,9 +197,47 @@ impl Driver for SerialDriver {
 }
 
 impl SerialDriver {
-    /// Runs what is ready, or has this thread do so when it is through with what it runs.
+    /// Runs what is ready on a thread that may wait.
     fn take(&self, commands: impl IntoIterator<Item = Command>) {
-        self.users.note();
+        let runs_here = READY.with(|ready| ready.borrow().is_some());
+        if runs_here || works_alone() || (may_wait() && !is_waiting()) {
+            return Self::take_here(commands);
+        }
+        let (elsewhere, here) = commands
+            .into_iter()
+            .partition::<VecDeque<_>, _>(runs_users_code);
+        Self::take_elsewhere(elsewhere);
+        if !here.is_empty() {
+            Self::take_here(here);
+        }
+    }
+
+    /// Runs commands on a thread of their own; here, if the system gives none.
+    fn take_elsewhere(commands: VecDeque<Command>) {
+        if commands.is_empty() {
+            return;
+        }
+        // Counted before the thread is there: the device is not idle meanwhile.
+        let counted = Counted::enter();
+        let shared = Arc::new(Mutex::new(commands));
+        let take = |shared: &Mutex<VecDeque<Command>>| {
+            std::mem::take(&mut *shared.lock().unwrap_or_else(PoisonError::into_inner))
+        };
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("quipu-serial".to_owned());
+        let body = move || {
+            Self::take_here(take(&own));
+            slab::flush();
+            drop(counted);
+        };
+        if let Err(error) = thread.spawn(body) {
+            quietly(|| tracing::warn!(%error, "no thread for commands of the serial device"));
+            Self::take_here(take(&shared));
+        }
+    }
+
+    /// Runs what is ready, or has this thread do so when it is through with what it runs.
+    fn take_here<C: IntoIterator<Item = Command>>(commands: C) {
         let nested = READY.with(|ready| {
             let mut ready = ready.borrow_mut();
             let nested = ready.is_some();
@@ -234,8 +247,16 @@ impl SerialDriver {
         if nested {
             return;
         }
+        // Whatever happens, the next command of this thread's is not taken for a nested one.
+        struct Running;
+        impl Drop for Running {
+            fn drop(&mut self) {
+                READY.with(|ready| drop(ready.take()));
+            }
+        }
         let kept = KeptCallbacks::new();
-        let busy = Busy::enter(&self.users);
+        let busy = Busy::enter();
+        let running = Running;
         // One after another, without recursion: what a command makes ready
         // joins the end of the list.
         while let Some(command) =
@@ -243,11 +264,19 @@ impl SerialDriver {
         {
             run(command);
         }
-        READY.with(|ready| drop(ready.take()));
+        drop(running);
         drop(busy);
         // They may wait as this thread does elsewhere.
         drop(kept);
     }
+}
+
+/// True if a user's code is run by it, which may wait.
+fn runs_users_code(command: &Command) -> bool {
+    !matches!(
+        command.operation(),
+        Operation::Transfer(_) | Operation::Fill(_)
+    )
 }
 
 fn run(command: Command) {
@@ -282,44 +311,4 @@ fn perform(command: &Command) -> Result<(), Error> {
         command.run_native(&arguments, 0..groups)
     }))
     .unwrap_or_else(|panic| Err(panicked(command, panic)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_moment_in_which_nothing_moves_is_no_deadlock_where_others_may_move() {
-        let mut quiet = Quiet::default();
-        for _ in 0..3 {
-            assert!((1..LOOKS).all(|_| !quiet.look(true, true)));
-            assert!(!quiet.look(false, true));
-        }
-        assert!((1..LOOKS).all(|_| !quiet.look(true, true)) && quiet.look(true, true));
-        let mut quiet = Quiet::default();
-        assert!(!quiet.look(false, false) && quiet.look(true, false));
-        // Another comes between two looks.
-        let mut quiet = Quiet::default();
-        assert!(!quiet.look(false, false) && !quiet.look(true, true));
-    }
-
-    #[test]
-    fn others_are_seen_once_they_run_something() {
-        let users = Users::default();
-        assert!(!users.are_others());
-        users.note();
-        assert!(!users.are_others());
-        std::thread::scope(|scope| {
-            let other = || {
-                assert!(users.are_others(), "it has not run anything");
-                users.note();
-                users.note();
-                assert!(users.are_others());
-            };
-            scope.spawn(other);
-        });
-        assert!(users.are_others());
-        users.note();
-        assert!(users.are_others());
-    }
 }

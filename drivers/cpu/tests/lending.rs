@@ -1,14 +1,14 @@
 //! A thread that lends itself runs what is brief of what it enqueues, and nothing else; and bytes that are lent to the host.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_core::driver::Lender;
-use quipu_core::memory::mapping::{HostQueue, Lent};
-use quipu_core::operation::NativeKernel;
-use quipu_core::{
+use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_scheduler::driver::InlineExecutor;
+use quipu_scheduler::memory::mapping::{HostLease, HostQueue};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
     RawArgument, Request, Result, UserEvent,
 };
-use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, mpsc};
@@ -81,8 +81,10 @@ impl Rig {
             .unwrap()
     }
 
-    fn lender(&self) -> Box<dyn Lender> {
-        self.driver.lender().expect("the pool has use for that")
+    fn inline_executor(&self) -> Box<dyn InlineExecutor> {
+        self.driver
+            .inline_executor()
+            .expect("the pool has use for that")
     }
 
     fn ran(&self) -> Vec<ThreadId> {
@@ -103,15 +105,15 @@ fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
 fn what_is_brief_runs_on_the_thread_and_only_when_it_says_so() {
     let rig = Rig::new();
     let me = std::thread::current().id();
-    let mut lender = rig.lender();
+    let mut inline_executor = rig.inline_executor();
     for _ in 0..100 {
-        lender.begin();
+        inline_executor.begin();
         let brief = rig.launch(true, None, &[]);
         assert!(!brief.is_complete() && rig.ran().is_empty());
-        lender.run();
+        inline_executor.run();
         assert!(brief.is_complete());
         assert_eq!(rig.ran(), [me]);
-        lender.end();
+        inline_executor.end();
         // After that, it is as ever.
         rig.launch(true, None, &[]).wait().unwrap();
         assert_eq!(rig.ran().len(), 1);
@@ -119,16 +121,44 @@ fn what_is_brief_runs_on_the_thread_and_only_when_it_says_so() {
 }
 
 #[test]
+fn what_is_kept_is_the_workers_while_a_callback_blocks() {
+    let rig = Rig::new();
+    let me = std::thread::current().id();
+    let mut inline_executor = rig.inline_executor();
+    inline_executor.begin();
+    let (tell, told) = mpsc::channel();
+    let kept = rig.launch(true, None, &[]);
+    let first = rig.launch(true, None, &[]);
+    let after = rig.launch(true, None, std::slice::from_ref(&first));
+    for event in [&kept, &after] {
+        let tell = tell.clone();
+        event.on_complete(move |_| tell.send(()).unwrap());
+    }
+    let (heard, hears) = mpsc::channel();
+    first.on_complete(move |_| {
+        let patience = std::time::Duration::from_secs(60);
+        let both = [(); 2].map(|()| told.recv_timeout(patience));
+        heard.send(both).unwrap();
+    });
+    inline_executor.run();
+    assert_eq!(hears.recv().unwrap(), [Ok(()), Ok(())]);
+    inline_executor.end();
+    let ran = rig.ran();
+    assert_eq!(ran.len(), 3);
+    assert_eq!(ran.iter().filter(|thread| **thread == me).count(), 1);
+}
+
+#[test]
 fn what_may_take_long_is_never_run_there() {
     let rig = Rig::new();
     let me = std::thread::current().id();
-    let mut lender = rig.lender();
-    lender.begin();
+    let mut inline_executor = rig.inline_executor();
+    inline_executor.begin();
     let long: Vec<Event> = (0..50).map(|_| rig.launch(false, None, &[])).collect();
     // Released by what is brief, it goes to a worker all the same.
     let brief = rig.launch(true, None, &[]);
     let after = rig.launch(false, None, &[brief]);
-    lender.run();
+    inline_executor.run();
     // While this thread is a guest still; one that waits for commands would run some of them.
     let (said, hears) = mpsc::channel();
     for event in long.iter().chain([&after]) {
@@ -138,7 +168,7 @@ fn what_may_take_long_is_never_run_there() {
     for _ in 0..51 {
         hears.recv().unwrap().unwrap();
     }
-    lender.end();
+    inline_executor.end();
     let ran = rig.ran();
     assert_eq!(ran.len(), 52);
     assert_eq!(ran.iter().filter(|thread| **thread == me).count(), 1);
@@ -148,15 +178,15 @@ fn what_may_take_long_is_never_run_there() {
 fn a_chain_runs_in_order_whoever_runs_it() {
     let rig = Rig::new();
     let memory = rig.context.memory(1).unwrap();
-    let mut lender = rig.lender();
+    let mut inline_executor = rig.inline_executor();
     for round in 1..=20_u32 {
-        lender.begin();
+        inline_executor.begin();
         let mut last = None;
         for _ in 0..1000 {
             last = Some(rig.launch(true, Some(&memory), &[]));
         }
-        lender.run();
-        lender.end();
+        inline_executor.run();
+        inline_executor.end();
         last.unwrap().wait().unwrap();
         assert_eq!(rig.ran().len(), 1000);
         assert_eq!(u32::from(byte(&rig, &memory)), round * 1000 % 256);
@@ -166,7 +196,7 @@ fn a_chain_runs_in_order_whoever_runs_it() {
 fn byte(rig: &Rig, memory: &MemoryRef) -> u8 {
     let mut byte = [0];
     // SAFETY: it is there until the read is over, which is waited for.
-    let to = unsafe { quipu_core::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
+    let to = unsafe { quipu_scheduler::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
     let from = access(memory, AccessMode::Read);
     rig.queue
         .read(from, to, 1, &[], &[])
@@ -180,16 +210,16 @@ fn byte(rig: &Rig, memory: &MemoryRef) -> u8 {
 fn what_was_kept_is_run_by_others_if_the_thread_does_not() {
     let rig = Rig::new();
     let me = std::thread::current().id();
-    let mut lender = rig.lender();
-    lender.begin();
+    let mut inline_executor = rig.inline_executor();
+    inline_executor.begin();
     let kept: Vec<Event> = (0..10).map(|_| rig.launch(true, None, &[])).collect();
-    lender.end();
+    inline_executor.end();
     kept.iter().for_each(|event| event.wait().unwrap());
     // A thread that waits may run some as a guest, as ever.
     assert_eq!(rig.ran().len(), 10);
-    lender.begin();
+    inline_executor.begin();
     let kept = rig.launch(true, None, &[]);
-    drop(lender);
+    drop(inline_executor);
     let (said, hears) = mpsc::channel();
     kept.on_complete(move |outcome| said.send(outcome).unwrap());
     hears.recv().unwrap().unwrap();
@@ -199,19 +229,19 @@ fn what_was_kept_is_run_by_others_if_the_thread_does_not() {
 #[test]
 fn a_wait_does_not_keep_what_was_kept_from_others() {
     let rig = Rig::new();
-    let mut lender = rig.lender();
-    lender.begin();
+    let mut inline_executor = rig.inline_executor();
+    inline_executor.begin();
     let kept = rig.launch(true, None, &[]);
     // Of another driver's command that only comes about with what is kept.
     let gate = UserEvent::new();
     let opened = gate.event();
     kept.on_complete(move |_| gate.complete());
     opened.wait().unwrap();
-    lender.end();
+    inline_executor.end();
     // It lends itself again.
-    lender.begin();
+    inline_executor.begin();
     let kept = rig.launch(true, None, &[]);
-    lender.run();
+    inline_executor.run();
     assert!(kept.is_complete());
 }
 
@@ -222,12 +252,12 @@ fn of_two_threads_one_lends_itself_and_the_other_enqueues_as_ever() {
         .map(|_| {
             let rig = rig.clone();
             std::thread::spawn(move || {
-                let mut lender = rig.lender();
+                let mut inline_executor = rig.inline_executor();
                 for _ in 0..300 {
-                    lender.begin();
+                    inline_executor.begin();
                     let events: Vec<Event> = (0..5).map(|_| rig.launch(true, None, &[])).collect();
-                    lender.run();
-                    lender.end();
+                    inline_executor.run();
+                    inline_executor.end();
                     events.iter().for_each(|event| event.wait().unwrap());
                 }
             })
@@ -246,7 +276,7 @@ fn bytes_that_are_lent_have_their_turn_among_commands() {
     let memory = rig.context.memory(1).unwrap();
     let gate = UserEvent::new();
     let before = rig.launch(false, Some(&memory), &[gate.event()]);
-    let (said, hears) = mpsc::channel::<Option<Lent>>();
+    let (said, hears) = mpsc::channel::<Option<HostLease>>();
     let lent = host
         .lend(access(&memory, AccessMode::ReadWrite), &[], move |lent| {
             said.send(lent).unwrap();
@@ -275,7 +305,7 @@ fn bytes_that_are_given_up_are_void_and_a_turn_that_never_comes_is_told() {
     let host = HostQueue::new(&rig.context).unwrap();
     let memory = rig.context.memory(1).unwrap();
     let lend = |waits: &[Event]| {
-        let (said, hears) = mpsc::channel::<Option<Lent>>();
+        let (said, hears) = mpsc::channel::<Option<HostLease>>();
         let to = access(&memory, AccessMode::Overwrite);
         let event = host.lend(to, waits, move |lent| said.send(lent).unwrap());
         (event.unwrap(), hears)

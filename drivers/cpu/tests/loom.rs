@@ -1,10 +1,10 @@
-//! Models of the pool's protocols: the deque's, the shelf's and the injector's hand-over, who comes to a shared launch and
+//! Models of the pool's protocols: the deque's, the shared batch's and the injector's hand-over, who comes to a shared launch and
 //! runs which groups of it, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
 //! The protocols' files are compiled here once more, over loom's atomics: what
-//! they know as `quipu_core::sync` is the module below. Most models are at the
+//! they know as `quipu_scheduler::sync` is the module below. Most models are at the
 //! end of those files.
 //!
 //! Each of these changes was made, and made the model named fail:
@@ -22,6 +22,9 @@
 //! | `Sleep::announce` without its fence | `no_wake_is_lost` |
 //! | `Sleep::announce` stops spinning before it joins the sleepers | `no_wake_is_lost` |
 //! | `Sleep::wake_one` without its fence | `no_wake_is_lost` |
+//! | `Sleep::wake_unless_somebody_looks` without its fence | `who_is_being_woken_is_counted_on` |
+//! | `Worker::see_to_surplus` without its fence | `what_lies_beside_a_running_command_is_not_slept_over` |
+//! | who was woken and finds a task passes nothing on | `who_is_being_woken_sees_to_the_rest` |
 //! | `Sleep::choose` does not look whether it took the bit | `retracting_and_choosing_agree` |
 //! | `Sleep::retract` leaves itself counted as waking | `retracting_and_choosing_agree` |
 //! | `Sleep::stop_spinning` without its fence, or never the last | `who_stops_looking_sees_to_the_rest` |
@@ -30,8 +33,8 @@
 //! | `Invitation::accept` reads the word when it has come | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Invitation::open` stores with `Relaxed` | `every_word_is_had_by_as_many_as_were_invited` |
 //! | `Parts::fill` stores, or `Parts::take` does | `every_group_is_claimed_once` |
-//! | `Shelf::put` adds with `Relaxed`, or does not look whether the slots are empty | `every_task_is_had_once` |
-//! | `Shelf::take` takes away with `Relaxed`, or after it has looked | `every_task_is_had_once` |
+//! | `SharedBatch::put` adds with `Relaxed`, or does not look whether the slots are empty | `every_task_is_had_once` |
+//! | `SharedBatch::take` takes away with `Relaxed`, or after it has looked | `every_task_is_had_once` |
 //! | `Injector::push` exchanges with `Relaxed` | `every_task_is_taken_once` |
 //! | `Injector::push` exchanges again without linking anew | `every_task_is_taken_once` |
 //! | `Injector::take` swaps with `Relaxed`, or loads and stores | `every_task_is_taken_once` |
@@ -52,7 +55,7 @@
 )]
 
 // To the files below, this crate is the core.
-extern crate self as quipu_core;
+extern crate self as quipu_scheduler;
 
 /// Loom's atomics in the place of the core's.
 pub mod sync {
@@ -75,8 +78,8 @@ mod injector;
 mod invitation;
 #[path = "../src/pool/parts.rs"]
 mod parts;
-#[path = "../src/pool/shelf.rs"]
-mod shelf;
+#[path = "../src/pool/shared_batch.rs"]
+mod shared_batch;
 #[path = "../src/pool/sleep.rs"]
 mod sleep;
 
@@ -109,9 +112,9 @@ impl Task {
         Box::into_raw(self.0).expose_provenance() as u64
     }
 
-    fn from_word(word: u64) -> Self {
+    unsafe fn from_word(word: u64) -> Self {
         let inside = std::ptr::with_exposed_provenance_mut(word as usize);
-        // SAFETY: made by `into_word`; lists give each word out once.
+        // SAFETY: made by `into_word`, and the caller's.
         Self(unsafe { Box::from_raw(inside) })
     }
 

@@ -4,10 +4,10 @@
 mod long;
 
 use long::Long;
-use quipu_core::{
+use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_scheduler::{
     Context, Device, Driver, Event, Priority, Queue, QueueOptions, RawArgument, Request,
 };
-use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Parts of the pool: listed nowhere, each with a number of its own.
 
-use quipu_core::{Context, Device, Driver, Partition, QueueOptions, Request};
 use quipu_driver_cpu::{CpuDriver, CpuQueue, Options};
+use quipu_scheduler::{Context, Device, Driver, Partition, QueueOptions, Request};
 use std::num::NonZero;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ fn parts_that_are_gone_leave_nothing_in_the_pool() {
     let (tell, told) = std::sync::mpsc::channel();
     for _ in 0..100 {
         let tell = tell.clone();
-        let task = move |_: &[quipu_core::RawArgument]| {
+        let task = move |_: &[quipu_scheduler::RawArgument]| {
             tell.send(name()).expect("the test listens");
             Ok(())
         };
@@ -89,4 +89,22 @@ fn parts_that_are_gone_leave_nothing_in_the_pool() {
     while halves()[0].index() != 1 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn parts_of_more_workers_than_there_are_say_how_many_there_are() {
+    let workers = NonZero::new(4).expect("four workers");
+    let driver: Arc<dyn Driver> =
+        CpuDriver::start(Options::new().workers(workers)).expect("a pool of four");
+    let pool = Device::all_of(&driver)
+        .expect("the pool's devices")
+        .remove(0);
+    let error = pool
+        .partition(&Partition::Equally(99))
+        .expect_err("there are four");
+    let text = error.to_string();
+    assert!(
+        text.contains("99 workers each, and the device has 4"),
+        "{text}"
+    );
 }

@@ -2,9 +2,9 @@
 //! else.
 #![cfg(target_os = "linux")]
 
-use quipu_core::operation::NativeKernel;
-use quipu_core::{Context, Device, Driver, QueueOptions, RawArgument, Request, Result};
 use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{Context, Device, Driver, QueueOptions, RawArgument, Request, Result};
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;

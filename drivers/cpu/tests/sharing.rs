@@ -1,11 +1,11 @@
 //! Launches of many groups are run by several threads at once.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_core::operation::NativeKernel;
-use quipu_core::{
+use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{
     Context, Device, Driver, Partition, Queue, QueueOptions, RawArgument, Request, Result,
 };
-use quipu_driver_cpu::{CpuDriver, Options};
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};

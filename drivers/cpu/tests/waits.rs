@@ -5,12 +5,20 @@
 mod long;
 
 use long::Long;
-use quipu_core::error::ErrorKind;
-use quipu_core::{Context, Device, Driver, Event, Queue, QueueOptions, Request, Result, UserEvent};
 use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::{
+    Context, Device, Driver, Event, Queue, QueueOptions, Request, Result, UserEvent,
+};
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
+
+/// For what happens at once, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Whether the thread that waits or a worker comes first is chance.
+const ROUNDS: u32 = 200;
 
 fn out_of_order() -> Queue {
     let driver: Arc<dyn Driver> =
@@ -111,6 +119,28 @@ fn a_host_thread_that_waits_is_not_caught_in_a_task() {
     waits.wait().expect("its event is complete");
 }
 
+/// A closure, unlike code for other devices, may block.
+#[test]
+fn a_host_thread_that_waits_is_not_caught_in_a_launch() {
+    let queue = out_of_order();
+    for _ in 0..ROUNDS {
+        let (gate, other) = (UserEvent::new(), UserEvent::new());
+        let (event, behind) = (gate.event(), [other.event()]);
+        let request = Request {
+            waits: &behind,
+            ..Request::default()
+        };
+        let blocks = Long(move || event.wait().expect("it was completed"));
+        let launch = queue.launch(blocks, 1, &request).expect("a launch");
+        let nothing = queue.launch(Long(|| ()), 1, &request).expect("a launch");
+        // Both at once, to the worker that sleeps, or to this thread.
+        other.complete();
+        nothing.wait().expect("it does not depend on the first");
+        gate.complete();
+        launch.wait().expect("its event is complete");
+    }
+}
+
 #[test]
 fn who_waits_leaves_what_it_shares_to_who_takes_its_place() {
     let queue = out_of_order();
@@ -189,5 +219,38 @@ fn what_a_panic_carries_may_panic() {
         .wait()
         .expect("the worker is alive");
     queue.wait().expect("the queue is fine");
-    assert_eq!(called.load(Ordering::SeqCst), 1);
+    // A callback may come a moment later than the end that it is told of.
+    while called.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// Each of two pools ends in a callback on the other one's only worker.
+#[test]
+fn two_pools_may_end_in_each_others_callbacks() {
+    let both = Arc::new(Barrier::new(2));
+    let (tell, told) = mpsc::channel();
+    let stages = [(); 2].map(|()| {
+        let queue = out_of_order();
+        let gate = UserEvent::new();
+        let event = task(&queue, &[gate.event()], || Ok(()));
+        (queue, gate, event)
+    });
+    let [(one, one_gate, one_event), (two, two_gate, two_event)] = stages;
+    for (other, event) in [(two, one_event), (one, two_event)] {
+        let (both, tell) = (both.clone(), tell.clone());
+        event.on_complete(move |_| {
+            both.wait();
+            // The last handle to its pool.
+            drop(other);
+            tell.send(()).expect("the test waits for it");
+        });
+    }
+    // As this thread waits for nothing, the workers run the tasks, and call back.
+    one_gate.complete();
+    two_gate.complete();
+    for _ in 0..2 {
+        told.recv_timeout(PATIENCE)
+            .expect("none waits for the other one's thread");
+    }
 }

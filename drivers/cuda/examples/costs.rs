@@ -11,9 +11,9 @@ use quipu::Completion;
 use quipu::driver::CudaQueue;
 use quipu::prelude::*;
 use quipu_conformance::folding;
-use quipu_core::graph::NodeRequest;
-use quipu_core::{Access, AccessMode, Driver, Recording, Request};
 use quipu_driver_cuda::CudaDriver;
+use quipu_scheduler::graph::NodeRequest;
+use quipu_scheduler::{Access, AccessMode, Driver, Recording, Request};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::Instant;
@@ -190,10 +190,10 @@ fn graph_of(function: sys::CUfunction, mut argument: u64, stream: CUstream) -> f
 }
 
 /// Ten thousand small kernels, one after the other, recorded once and launched again and again; and one by one.
-fn recorded() -> quipu_core::Result<()> {
+fn recorded() -> quipu_scheduler::Result<()> {
     let driver: Arc<dyn Driver> = CudaDriver::start()?;
-    let devices = quipu_core::Device::all_of(&driver)?;
-    let context = quipu_core::Context::new(&devices[..1])?;
+    let devices = quipu_scheduler::Device::all_of(&driver)?;
+    let context = quipu_scheduler::Context::new(&devices[..1])?;
     let queue = context.queue(&devices[0], QueueOptions::default())?;
     let memory = context.memory(8)?;
     let accesses = [Access {
@@ -214,7 +214,7 @@ fn recorded() -> quipu_core::Result<()> {
         queue.wait().unwrap();
     });
     for count in [10, 100, 10_000] {
-        let mut recording = Recording::new(&context);
+        let recording = Recording::new(&context);
         let request = NodeRequest {
             accesses: &accesses,
             ..NodeRequest::default()

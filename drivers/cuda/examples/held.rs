@@ -12,8 +12,8 @@ use quipu::driver::CudaQueue;
 use quipu::prelude::*;
 use quipu::{Completion, Event};
 use quipu_conformance::folding;
-use quipu_core::{Access, AccessMode, Device as CoreDevice, Driver, Request};
 use quipu_driver_cuda::CudaDriver;
+use quipu_scheduler::{Access, AccessMode, Device as CoreDevice, Driver, Request};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,11 +126,11 @@ fn by_hand(stream: CUstream) {
 }
 
 /// A held chain of ours.
-fn ours(completion: Completion) -> quipu_core::Result<()> {
+fn ours(completion: Completion) -> quipu_scheduler::Result<()> {
     let driver = CudaDriver::start()?;
     let dynamic: Arc<dyn Driver> = driver.clone();
     let devices = CoreDevice::all_of(&dynamic)?;
-    let context = quipu_core::Context::new(&devices[..1])?;
+    let context = quipu_scheduler::Context::new(&devices[..1])?;
     let options = QueueOptions {
         completion,
         ..QueueOptions::default()
@@ -159,7 +159,7 @@ fn ours(completion: Completion) -> quipu_core::Result<()> {
                 let request = Request { waits, ..request };
                 queue.launch(folding(1), 1, &request)
             })
-            .collect::<quipu_core::Result<_>>()?;
+            .collect::<quipu_scheduler::Result<_>>()?;
         queue.flush();
         std::thread::sleep(Duration::from_millis(500));
         ready.push(driver.batches().ready as f64);

@@ -5,11 +5,11 @@ use crate::mark::{Mark, Marker};
 use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
 use crate::staging::Staging;
 use cudarc::driver::sys::{self, CUdevice, CUdevice_attribute as Attribute, CUmemoryPool};
-use quipu_core::error::Result;
-use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
-use quipu_driver_vendor::clock::{Clock, difference};
-use quipu_driver_vendor::error::{no_devices, of_call};
-use quipu_driver_vendor::{Failure, VendorDevice, made_once};
+use quipu_device_queue::clock::{Clock, difference};
+use quipu_device_queue::error::{no_devices, of_call};
+use quipu_device_queue::{Failure, VendorDevice, made_once};
+use quipu_scheduler::error::Result;
+use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
 use std::ffi::{CStr, c_char, c_int};
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
@@ -131,7 +131,7 @@ impl Track {
 
     /// True if the host knows that this command is over; false if the device will yet say so, and is to be given time
     /// for it; none if it has to be asked.
-    pub(crate) fn is_over(&self, signal: &Signal) -> Option<bool> {
+    pub(crate) fn is_finished(&self, signal: &Signal) -> Option<bool> {
         if self.seen.load(Ordering::Acquire) >= signal.ticket {
             return Some(true);
         }
@@ -384,6 +384,10 @@ impl VendorDevice for Device {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
+
+    fn has_device_fence(&self) -> bool {
+        true
+    }
 }
 
 impl Device {
@@ -505,8 +509,8 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         vendor: "NVIDIA".to_owned(),
         multiprocessors: narrow(ask(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).max(1),
         // Kernels loop over blocks: what the hardware takes at once is no limit.
-        max_grid_blocks: [quipu_core::front::MAX_GROUPS; 3],
-        max_grid_block_count: quipu_core::front::MAX_GROUPS,
+        max_grid_blocks: [quipu_scheduler::front::MAX_GROUPS; 3],
+        max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
         // The last dimension is the hardware's first.
         max_block_threads: [
             ask(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
@@ -518,7 +522,7 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         max_thread_element_count: u64::MAX,
         shared_memory_per_block: shared.max(usual),
         global_memory: memory as u64,
-        max_buffer: (memory as u64).min(quipu_core::access::MAX_MEMORY_BYTES),
+        max_buffer: (memory as u64).min(quipu_scheduler::access::MAX_MEMORY_BYTES),
         warp_sizes: vec![narrow(ask(A::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?).max(1)],
         clock_mhz: u32::try_from(clock).ok().filter(|clock| *clock > 0),
         memory: MemorySpace::Own(number as u32),

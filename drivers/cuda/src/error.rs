@@ -2,7 +2,7 @@
 
 use crate::native::CallError;
 use cudarc::driver::sys::CUresult;
-use quipu_driver_vendor::Failure;
+use quipu_device_queue::Failure;
 
 /// What a code means, for people.
 fn meaning(code: CUresult) -> &'static str {
@@ -92,8 +92,8 @@ impl Failure for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_core::error::ErrorKind;
-    use quipu_driver_vendor::error::of_call;
+    use quipu_device_queue::error::of_call;
+    use quipu_scheduler::error::ErrorKind;
 
     #[test]
     fn errors_name_device_call_and_code_in_words() {

@@ -11,18 +11,19 @@ use crate::staging::{Block, MOST_IN_BLOCK, MOST_STAGED};
 use crate::transfer::{Side, lane_of, put_part, sides};
 use crate::vendor::{CudaMemory, CudaQueue};
 use cudarc::driver::sys::{self, CUdeviceptr, CUresult, CUstream};
-use quipu_core::command::Kind;
-use quipu_core::error::Result;
-use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Graph, NativeEnqueue, SpaceId, clock};
-use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::region::Shape;
-use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use quipu_device_queue::launch::CodeRef;
+use quipu_device_queue::region::Shape;
+use quipu_device_queue::{Executor, Flight, Obstacle};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::command::Kind;
+use quipu_scheduler::error::Result;
+use quipu_scheduler::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+use quipu_scheduler::{Command, Graph, NativeEnqueue, SpaceId, clock};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, Cuda>;
-pub(crate) type Bytes<'a> = quipu_driver_vendor::Bytes<'a, Cuda>;
+pub(crate) type Work<'a> = quipu_device_queue::Work<'a, Cuda>;
+pub(crate) type Bytes<'a> = quipu_device_queue::Bytes<'a, Cuda>;
 type Put = std::result::Result<Flight<Cuda>, Obstacle<CallError>>;
 
 /// Rows are less than so many bytes apart, on every device.
@@ -79,18 +80,18 @@ struct Landing {
 // SAFETY: the destination may be used by any thread until the command is over.
 unsafe impl Send for Landing {}
 /// Who does a command.
-pub(crate) fn doer_of(command: &Command) -> Doer {
+pub(crate) fn executor_of(command: &Command) -> Executor {
     match command.operation() {
         Operation::Migrate(migration) => {
             let length = command.arguments()[0].length();
             let from_host = migration.from == SpaceId::HOST;
             let is_staged = from_host || migration.to == SpaceId::HOST;
             if is_staged && length > MOST_STAGED {
-                Doer::Host
+                Executor::Host
             } else if from_host {
-                Doer::DeviceWhenReady
+                Executor::DeviceWhenReady
             } else {
-                Doer::Device
+                Executor::Device
             }
         }
         Operation::Transfer(transfer) => {
@@ -107,18 +108,18 @@ pub(crate) fn doer_of(command: &Command) -> Doer {
             let is_new = host.is_some_and(|host| Registered::is_to_be(host, transfer.bytes()));
             let goes = is_direct || (is_small(transfer) && !is_new);
             if !is_for_a_device || (is_staged && !goes) {
-                Doer::Host
+                Executor::Host
             } else if is_direct && to_host {
                 // What a command writes that then fails, it has written to the user's memory.
-                Doer::DeviceForUser
+                Executor::DeviceForUser
             } else if from_host && command.kind() != Kind::Write {
-                Doer::DeviceWhenReady
+                Executor::DeviceWhenReady
             } else {
-                Doer::Device
+                Executor::Device
             }
         }
-        Operation::Graph(graph) if Recorded::may_fail(graph) => Doer::DeviceWhenReady,
-        _ => Doer::Device,
+        Operation::Graph(graph) if Recorded::may_fail(graph) => Executor::DeviceWhenReady,
+        _ => Executor::Device,
     }
 }
 
@@ -398,7 +399,7 @@ impl<'a> Chain<'a> {
 /// Puts a command into a stream of its device, after these.
 pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &[Signal]) -> Put {
     let command = work.command();
-    let timed = command.queue().options().profiling || quipu_core::trace::enabled();
+    let timed = command.queue().options().profiling || quipu_scheduler::trace::enabled();
     let chain = |lane| Chain::new(work.device(), lane, waits, timed);
     match (command.operation(), code) {
         (Operation::Transfer(transfer), _) => {
@@ -467,7 +468,7 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: CodeRef<'_, Compiled>
         device: chain.device,
         compiled: code.compiled,
         passed: code.passed,
-        arguments,
+        arguments: Argument::packed(arguments),
         memories,
     };
     chain.cargo.fault = Some(launch.put(chain.live, chain.stream())?);
@@ -497,9 +498,10 @@ fn put_native(mut chain: Chain<'_>, work: &Work<'_>, enqueue: &NativeEnqueue) ->
 
 fn put_graph(mut chain: Chain<'_>, work: &Work<'_>, graph: &Graph) -> Put {
     let recorded = Recorded::of(graph)?;
-    let mut addresses = Vec::with_capacity(recorded.memories().len());
-    for argument in recorded.memories() {
-        let (bytes, _) = work.bytes_in(argument, recorded.space())?;
+    let memories = recorded.memories(graph);
+    let mut addresses = Vec::with_capacity(memories.len());
+    for argument in memories {
+        let (bytes, _) = work.bytes_in(&argument, recorded.space())?;
         chain.uses(&bytes)?;
         addresses.push(bytes.allocation.address);
     }

@@ -14,16 +14,16 @@ use crate::transfer::region;
 use cudarc::driver::sys::{
     self, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CUgraphExec, CUgraphNode, CUmemorytype,
 };
-use quipu_core::access::Argument;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::memory::Memory;
-use quipu_core::operation::{Endpoint, Fill, Operation};
-use quipu_core::{Command, Error, Graph, SpaceId};
-use quipu_driver_vendor::batch::{self, Plan, Planned};
-use quipu_driver_vendor::graph::TakenGraph;
-use quipu_driver_vendor::launch::Code;
-use quipu_driver_vendor::region::{Part, Shape};
-use quipu_driver_vendor::{Obstacle, Vendor};
+use quipu_device_queue::batch::{self, Plan, Planned};
+use quipu_device_queue::graph::TakenGraph;
+use quipu_device_queue::launch::Code;
+use quipu_device_queue::region::{Part, Shape};
+use quipu_device_queue::{Obstacle, Vendor};
+use quipu_scheduler::access::{Argument, PackedAccess};
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::memory::Memory;
+use quipu_scheduler::operation::{Endpoint, Fill, Operation};
+use quipu_scheduler::{Command, CommandView, Error, Graph, SpaceId};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -40,8 +40,8 @@ const MOST_FILLS: u64 = 4;
 pub(crate) struct Recorded {
     /// The device's memory.
     space: SpaceId,
-    /// An argument for each memory object that its commands use. The graph keeps those.
-    memories: Vec<Argument>,
+    /// An argument for each memory object that its commands use.
+    memories: Vec<PackedAccess>,
     /// It, and where the memories are that it was made for.
     made: Mutex<Option<(Arc<Executable>, Vec<CUdeviceptr>)>>,
     /// See [`Recorded::may_fail`]; known once it is made.
@@ -67,7 +67,7 @@ impl Recorded {
                 memories
                     .entry(std::ptr::from_ref(argument.memory()))
                     .or_insert_with(|| {
-                        arguments.push(*argument);
+                        arguments.push(**argument);
                         arguments.len() - 1
                     });
             }
@@ -111,8 +111,13 @@ impl Recorded {
     }
 
     /// An argument for each memory object that its commands use.
-    pub(crate) fn memories(&self) -> &[Argument] {
-        &self.memories
+    pub(crate) fn memories<'g>(&self, graph: &'g Graph) -> Vec<Argument<'g>> {
+        let is_its = Self::of(graph).is_ok_and(|own| std::ptr::eq(own, self));
+        let memories = self.memories.iter().filter(|_| is_its);
+        // SAFETY: arguments of the graph's commands (`take`), and the graph lives.
+        memories
+            .map(|access| unsafe { access.of_live_command() })
+            .collect()
     }
 
     /// CUDA's graph over memory that begins at these addresses, in the order of [`Recorded::memories`].
@@ -134,10 +139,8 @@ impl Recorded {
         let taken = TakenGraph::<Compiled>::of(graph).ok_or_else(not_taken)?;
         let device = vendor.devices().get(taken.device());
         let device = device.ok_or_else(not_taken)?;
-        let pointers = self
-            .memories
-            .iter()
-            .map(|it| std::ptr::from_ref(it.memory()));
+        let memories = self.memories(graph).into_iter();
+        let pointers = memories.map(|it| std::ptr::from_ref(it.memory()));
         let starts: HashMap<*const Memory, CUdeviceptr> =
             pointers.zip(addresses.iter().copied()).collect();
         let mut builder = Builder::new(device)?;
@@ -147,7 +150,8 @@ impl Recorded {
                 let code = codes.next().and_then(Option::as_ref);
                 let after = edges.iter().map(|edge| edge.command as usize);
                 // All arguments' memory was listed when the graph was taken.
-                let start = |argument: &Argument| starts[&std::ptr::from_ref(argument.memory())];
+                let start =
+                    |argument: &Argument<'_>| starts[&std::ptr::from_ref(argument.memory())];
                 let starts: Vec<CUdeviceptr> = command.arguments().iter().map(start).collect();
                 let parts;
                 let does = match (command.operation(), code) {
@@ -171,7 +175,8 @@ impl Recorded {
                     }
                     _ => Does::Nothing,
                 };
-                outcome = builder.add(&does, (command.arguments(), &starts), after);
+                let accesses = Argument::packed(command.arguments());
+                outcome = builder.add(&does, (accesses, &starts), after);
             }
         });
         outcome?;
@@ -291,7 +296,7 @@ fn not_taken() -> Error {
 }
 
 /// True if CUDA has nodes for a command.
-pub(crate) fn can_be_nodes(command: &Command) -> bool {
+pub(crate) fn can_be_nodes(command: &CommandView) -> bool {
     match command.operation() {
         Operation::Launch { .. } => true,
         Operation::Fill(fill) => command
@@ -452,7 +457,7 @@ impl<'a> Builder<'a> {
     fn add(
         &mut self,
         does: &Does<'_>,
-        (arguments, starts): (&[Argument], &[CUdeviceptr]),
+        (arguments, starts): (&[PackedAccess], &[CUdeviceptr]),
         after: impl Iterator<Item = usize>,
     ) -> std::result::Result<(), Obstacle<CallError>> {
         let after: Vec<CUgraphNode> = after.map(|number| self.nodes[number]).collect();
@@ -526,7 +531,7 @@ impl<'a> Builder<'a> {
 
     fn launch(
         &mut self,
-        arguments: &[Argument],
+        arguments: &[PackedAccess],
         starts: &[CUdeviceptr],
         code: &Code<Compiled>,
         after: &[CUgraphNode],
@@ -552,7 +557,7 @@ impl<'a> Builder<'a> {
 
     fn fill(
         &self,
-        to: &Argument,
+        to: &PackedAccess,
         first: CUdeviceptr,
         fill: &Fill,
         after: &[CUgraphNode],

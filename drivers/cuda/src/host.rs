@@ -1,4 +1,4 @@
-//! Large copies from and to the host, on threads of it, through pinned memory. What is in memory that [stays where it is](quipu_core::memory::pinned) is moved at once: CUDA
+//! Large copies from and to the host, on threads of it, through pinned memory. What is in memory that [stays where it is](quipu_scheduler::memory::pinned) is moved at once: CUDA
 //! is told of that memory the first time.
 
 use crate::device::{DOWNLOADS, Device, Live, UPLOADS};
@@ -8,12 +8,12 @@ use crate::registered::Registered;
 use crate::staging::Block;
 use crate::transfer::{Side, put_part, sides};
 use cudarc::driver::sys::{self, CUdeviceptr};
-use quipu_core::SpaceId;
-use quipu_core::error::Result;
-use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
-use quipu_driver_vendor::pieces::{BLOCKS, Direction, Line, Pieces};
-use quipu_driver_vendor::region::Shape;
-use quipu_driver_vendor::workers::Workers;
+use quipu_device_queue::region::Shape;
+use quipu_device_queue::staging::{BLOCKS, Direction, Line, Pieces};
+use quipu_device_queue::workers::Workers;
+use quipu_scheduler::SpaceId;
+use quipu_scheduler::error::Result;
+use quipu_scheduler::operation::{Endpoint, Migration, Operation, Transfer};
 use std::sync::Arc;
 
 /// Does a command of many bytes; none if it is not such a one.

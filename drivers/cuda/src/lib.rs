@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `device` | the devices: what they are, their contexts and streams |
-//! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
+//! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |
 //! | `forward` | how commands become calls; `transfer`: regions |
 //! | `graph` | recorded graphs and batches, as CUDA's; `mark`: what tells of ends within batches |
 //! | `host` | large copies from and to the host |
@@ -66,4 +66,4 @@ mod vendor;
 pub use vendor::{Cuda, CudaMemory, CudaQueue};
 
 /// The driver. Its devices' contexts and streams are made when they are first used.
-pub type CudaDriver = quipu_driver_vendor::VendorDriver<Cuda>;
+pub type CudaDriver = quipu_device_queue::VendorDriver<Cuda>;

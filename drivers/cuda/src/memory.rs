@@ -4,7 +4,7 @@
 use crate::device::{Device, Live};
 use crate::native::{Called, Event, named};
 use cudarc::driver::sys::{self, CUdeviceptr};
-use quipu_driver_vendor::Failure;
+use quipu_device_queue::Failure;
 use std::sync::{Mutex, PoisonError};
 
 /// Memory of a device.

@@ -2,7 +2,7 @@
 //! was and CUDA's code if it fails ([`CallError`]).
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
-use quipu_driver_vendor::is_own_thread;
+use quipu_device_queue::is_own_thread;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,7 +4,7 @@
 use crate::device::Live;
 use crate::native::{Called, Context, named};
 use cudarc::driver::sys;
-use quipu_core::memory::pinned::PinnedRange;
+use quipu_scheduler::memory::pinned::PinnedRange;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! kernels write only if something goes wrong, and which so need not be copied.
 
 use crate::native::{Called, Context, Pinned};
-use quipu_driver_vendor::pieces::PIECE;
+use quipu_device_queue::staging::PIECE;
 use quipu_kernel_ir::print::FAULT_WORDS;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,9 +4,9 @@ use crate::device::Lane;
 use crate::forward::{Bytes, Work, address};
 use crate::native::{Called, Stream, named};
 use cudarc::driver::sys::{self, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype};
-use quipu_core::Error;
-use quipu_core::operation::{Endpoint, Transfer};
-use quipu_driver_vendor::region::Part;
+use quipu_device_queue::region::Part;
+use quipu_scheduler::Error;
+use quipu_scheduler::operation::{Endpoint, Transfer};
 use std::ffi::c_void;
 
 /// One side of a transfer.

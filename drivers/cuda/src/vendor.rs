@@ -8,13 +8,13 @@ use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Stream};
 use crate::program::{self, Compiled};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
-use quipu_core::error::Result;
-use quipu_core::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
-use quipu_driver_vendor::batch::Plan;
-use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::queue::Wake;
-use quipu_driver_vendor::{Doer, Failure, Flight, Obstacle, Status, Vendor};
+use quipu_device_queue::batch::Plan;
+use quipu_device_queue::launch::CodeRef;
+use quipu_device_queue::queue::Wake;
+use quipu_device_queue::{Executor, Failure, Flight, Obstacle, Status, Vendor};
 use quipu_kernel_ir::{IndexWidth, Module};
+use quipu_scheduler::error::Result;
+use quipu_scheduler::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
@@ -145,8 +145,8 @@ impl Vendor for Cuda {
         &self.devices
     }
 
-    fn doer_of(_device: &Device, command: &Command) -> Doer {
-        forward::doer_of(command)
+    fn executor_of(_device: &Device, command: &Command) -> Executor {
+        forward::executor_of(command)
     }
 
     fn put(
@@ -194,15 +194,15 @@ impl Vendor for Cuda {
 
     fn status(&self, signal: &Signal) -> Called<Status<CallError>> {
         let track = &self.devices[signal.device].live()?.tracks[signal.track];
-        if let Some(is_over) = track.is_over(signal) {
-            return Ok(is_over.then_some(Ok(())));
+        if let Some(is_finished) = track.is_finished(signal) {
+            return Ok(is_finished.then_some(Ok(())));
         }
         // An event cannot fail: what CUDA says instead is that the context is broken.
-        let is_over = signal.event.has_happened()?;
-        if is_over {
+        let is_finished = signal.event.has_happened()?;
+        if is_finished {
             track.note(signal.ticket);
         }
-        Ok(is_over.then_some(Ok(())))
+        Ok(is_finished.then_some(Ok(())))
     }
 
     fn call_when_over(&self, signal: &Signal, wake: Wake) -> Called<()> {

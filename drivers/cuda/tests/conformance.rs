@@ -4,9 +4,9 @@
 mod support;
 
 use quipu_conformance::{Fixture, fixture, graph, run};
-use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_driver_sim::{SimDriver, engine::Configuration};
+use quipu_scheduler::{Device, Driver};
 use std::num::NonZero;
 use std::sync::Arc;
 use support::{cuda_or_skip, devices};

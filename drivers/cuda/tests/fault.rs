@@ -6,13 +6,13 @@ mod support;
 
 use cudarc::driver::sys::{self, CUresult};
 use quipu_conformance::folding;
-use quipu_core::error::ErrorKind;
-use quipu_core::{
+use quipu_driver_cpu::{CpuDriver, Options};
+use quipu_driver_cuda::{CudaMemory, CudaQueue};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, NativeEnqueue, Queue,
     QueueOptions, Request,
 };
-use quipu_driver_cpu::{CpuDriver, Options};
-use quipu_driver_cuda::{CudaMemory, CudaQueue};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use support::{cuda_or_skip, devices};
@@ -80,7 +80,7 @@ fn launch_faulty(queue: &Queue, memory: &MemoryRef) -> Event {
     unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request) }.unwrap()
 }
 
-fn fold(queue: &Queue, memory: &MemoryRef) -> quipu_core::Result<Event> {
+fn fold(queue: &Queue, memory: &MemoryRef) -> quipu_scheduler::Result<Event> {
     let accesses = part(memory);
     let request = Request {
         accesses: &accesses,

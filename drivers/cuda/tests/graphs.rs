@@ -4,14 +4,14 @@
 mod support;
 
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::graph::NodeRequest;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_device_queue::batch::FEWEST;
+use quipu_driver_cuda::CudaDriver;
+use quipu_scheduler::graph::NodeRequest;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Recording,
     Request, UserEvent,
 };
-use quipu_driver_cuda::CudaDriver;
-use quipu_driver_vendor::batch::FEWEST;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn a_recorded_graph_is_taken() {
         accesses: &accesses,
         ..NodeRequest::default()
     };
-    let mut recording = Recording::new(&context);
+    let recording = Recording::new(&context);
     for number in 0..50 {
         let launch = recording.launch(&queue, folding(number), 1, &request);
         launch.unwrap();

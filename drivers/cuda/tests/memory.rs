@@ -6,7 +6,7 @@ mod support;
 use cudarc::driver::sys::{self, CUcontext, CUdeviceptr, CUresult};
 use quipu::driver::CudaQueue;
 use quipu::prelude::*;
-use quipu_core::error::ErrorKind;
+use quipu_scheduler::error::ErrorKind;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::cuda_or_skip;
@@ -71,7 +71,7 @@ impl Ballast {
 
 impl Drop for Ballast {
     fn drop(&mut self) {
-        // SAFETY: as above.
+        // SAFETY: the driver's context lives as long as the queue; each piece was allocated by `of`, and is freed once.
         unsafe {
             sys::cuCtxPushCurrent_v2(self.context);
             for piece in &self.pieces {

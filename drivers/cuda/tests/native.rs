@@ -4,13 +4,13 @@
 mod support;
 
 use cudarc::driver::sys::{self, CUresult};
-use quipu_core::error::ErrorKind;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_driver_cuda::{CudaMemory, CudaQueue};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Event, MemoryRef, NativeEnqueue, Queue, QueueOptions, Request,
     Result,
 };
-use quipu_driver_cuda::{CudaMemory, CudaQueue};
 use support::{cuda_or_skip, devices};
 
 const BYTES: u64 = 1 << 16;

@@ -7,11 +7,11 @@ mod support;
 
 use cudarc::driver::sys::{self, CUresult};
 use quipu_conformance::folding;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_driver_cuda::{CudaMemory, CudaQueue};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Event, MemoryRef, NativeEnqueue, Queue, QueueOptions, Request,
 };
-use quipu_driver_cuda::{CudaMemory, CudaQueue};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;

@@ -6,8 +6,8 @@
 //! with that of OpenCL's own threads, which other programs on the machine disturb less.
 
 use cl3::types::cl_event;
-use quipu_core::{Access, AccessMode, Completion, Context, Device, Driver, QueueOptions};
 use quipu_driver_opencl::OpenClDriver;
+use quipu_scheduler::{Access, AccessMode, Completion, Context, Device, Driver, QueueOptions};
 use std::error::Error;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn raw() -> Result<[Cost; 3], i32> {
 }
 
 /// The same through the driver.
-fn ours(device: &Device, completion: Completion) -> quipu_core::Result<[Cost; 3]> {
+fn ours(device: &Device, completion: Completion) -> quipu_scheduler::Result<[Cost; 3]> {
     let context = Context::new(std::slice::from_ref(device))?;
     let options = QueueOptions {
         completion,
@@ -125,7 +125,7 @@ fn ours(device: &Device, completion: Completion) -> quipu_core::Result<[Cost; 3]
     };
     let queue = context.queue(device, options)?;
     let memories = (0..BUFFERS).map(|_| context.memory(BYTES as u64));
-    let memories: Vec<_> = memories.collect::<quipu_core::Result<_>>()?;
+    let memories: Vec<_> = memories.collect::<quipu_scheduler::Result<_>>()?;
     let fill = |number: usize| {
         let access = Access {
             memory: &memories[number % BUFFERS],

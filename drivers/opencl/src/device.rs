@@ -9,14 +9,16 @@ use crate::pinned::Places;
 use crate::program::{FaultRecord, Whereabouts, forget};
 use crate::queues::{Fed, IN_ORDER_QUEUES, Queues, worst};
 use crate::staging::{Staged, Stages};
+use crate::vendors::platforms;
 use cl3::device as info;
 use cl3::types::{cl_device_id, cl_platform_id};
-use quipu_core::error::Result;
-use quipu_core::{DeviceKind, DeviceProperties, Error, MemorySpace};
-use quipu_driver_vendor::clock::Clock;
-use quipu_driver_vendor::error::{no_devices, of_call};
-use quipu_driver_vendor::{Failure, VendorDevice, made_once};
+use quipu_device_queue::clock::Clock;
+use quipu_device_queue::error::{no_devices, of_call};
+use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
+use quipu_scheduler::error::Result;
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -24,8 +26,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 const OURSELVES: &str = "Quipu";
 /// The name of NVIDIA's platform.
 const NVIDIA: &str = "NVIDIA CUDA";
+/// `CL_DEVICE_SUB_GROUP_SIZES_INTEL`.
+const SUB_GROUP_SIZES_INTEL: u32 = 0x4108;
 /// What is done here.
-const LOOK: &str = "look for OpenCL devices";
+pub(crate) const LOOK: &str = "look for OpenCL devices";
 
 /// A device's handle. They live as long as the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +140,7 @@ impl Drop for Part {
     fn drop(&mut self) {
         // SAFETY: this reference is given up once.
         if let Err(code) = unsafe { info::release_device(self.0.0) } {
-            tracing::error!(code, "a part of a device was not released");
+            quietly(|| tracing::error!(code, "a part of a device was not released"));
         }
     }
 }
@@ -144,6 +148,10 @@ impl Drop for Part {
 impl VendorDevice for Device {
     fn properties(&self) -> &DeviceProperties {
         &self.properties
+    }
+
+    fn has_device_fence(&self) -> bool {
+        self.features.fences_device()
     }
 }
 
@@ -217,7 +225,7 @@ impl Asked<'_> {
     }
 }
 
-/// Every device of every platform of the system's loader.
+/// Every device of every platform: see [`vendors`](crate::vendors).
 ///
 /// # Errors
 /// If there is no loader, no platform, or no device, says which.
@@ -234,10 +242,8 @@ pub(crate) fn all() -> Result<Vec<Device>> {
             ),
         ));
     }
-    let platforms = named("clGetPlatformIDs", cl3::platform::get_platform_ids())
-        .map_err(|error| no_devices(LOOK, error.text()))?;
+    let (platforms, mut problems) = platforms()?;
     let mut devices = Vec::new();
-    let mut problems = Vec::new();
     let mut number = 0;
     for platform in platforms {
         match devices_of(platform, number, devices.len()) {
@@ -253,10 +259,7 @@ pub(crate) fn all() -> Result<Vec<Device>> {
         }
     }
     if devices.is_empty() {
-        problems.insert(
-            0,
-            "no platform of the OpenCL loader has a device".to_owned(),
-        );
+        problems.insert(0, "no OpenCL platform has a device".to_owned());
         return Err(no_devices(LOOK, problems.join("; ")));
     }
     Ok(devices)
@@ -351,15 +354,18 @@ pub(crate) fn describe(
     // "OpenCL 3.0 …".
     let about_version = ask.text(info::CL_DEVICE_VERSION);
     let has = |name: &str| extensions.split_whitespace().any(|known| known == name);
+    // Before OpenCL 3.0 no device knows the question.
+    let fences = info::get_device_info(handle.0, info::CL_DEVICE_ATOMIC_FENCE_CAPABILITIES);
+    let fences = fences.map_or(0, |value| value.to_ulong());
     let features = OpenClFeatures {
         doubles: has("cl_khr_fp64"),
         wide_atomics: has("cl_khr_int64_base_atomics") && has("cl_khr_int64_extended_atomics"),
         subgroups: has("cl_khr_subgroups"),
         subgroup_ballot: has("cl_khr_subgroup_ballot"),
         subgroup_shuffle: has("cl_khr_subgroup_shuffle") && has("cl_khr_subgroup_shuffle_relative"),
-        version_3: about_version.starts_with("OpenCL 3."),
-        ..OpenClFeatures::usual_on(&platform.version)
+        ..OpenClFeatures::usual_on(&platform.version).with_fences(&about_version, fences)
     };
+    let warp_sizes = warp_sizes(handle, features);
     let out_of_order = !platform.is_of_streams
         && ask.long(info::CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
             & cl3::command_queue::CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
@@ -383,8 +389,8 @@ pub(crate) fn describe(
             .unwrap_or(u32::MAX)
             .max(1),
         // Larger grids than a device takes are launched in pieces.
-        max_grid_blocks: [quipu_core::front::MAX_GROUPS; 3],
-        max_grid_block_count: quipu_core::front::MAX_GROUPS,
+        max_grid_blocks: [quipu_scheduler::front::MAX_GROUPS; 3],
+        max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
         // The last dimension is the hardware's first.
         max_block_threads: [axis(2), axis(1), axis(0)].map(|size| size.min(threads)),
         max_block_thread_count: threads,
@@ -394,9 +400,8 @@ pub(crate) fn describe(
         global_memory,
         max_buffer: ask
             .long(info::CL_DEVICE_MAX_MEM_ALLOC_SIZE)
-            .min(quipu_core::access::MAX_MEMORY_BYTES),
-        // What is printed without sub-groups has warps of one thread.
-        warp_sizes: vec![1],
+            .min(quipu_scheduler::access::MAX_MEMORY_BYTES),
+        warp_sizes,
         clock_mhz: u32::try_from(clock).ok().filter(|clock| *clock > 0),
         memory: MemorySpace::Own(key),
         domain: Some(platform.number),
@@ -442,6 +447,32 @@ pub(crate) fn describe(
             part: None,
         }),
     }
+}
+
+/// How many threads the warps of kernels can have; none, if the device does not say.
+fn warp_sizes(handle: DeviceHandle, features: OpenClFeatures) -> Vec<u32> {
+    let number = |what| {
+        let value = info::get_device_info(handle.0, what).ok()?;
+        Some(value.to_uint()).filter(|size| *size > 0)
+    };
+    if features.ptx {
+        return vec![number(info::CL_DEVICE_WARP_SIZE_NV).unwrap_or(32)];
+    }
+    if !(features.subgroups && features.subgroup_ballot && features.subgroup_shuffle) {
+        // What is printed without sub-groups has warps of one thread.
+        return vec![1];
+    }
+    if let Ok(bytes) = info::get_device_data(handle.0, SUB_GROUP_SIZES_INTEL) {
+        let sizes = bytes.chunks_exact(size_of::<usize>());
+        let size = |bytes: &[u8]| bytes.try_into().ok().map(usize::from_ne_bytes);
+        let sizes = sizes
+            .filter_map(size)
+            .filter_map(|size| u32::try_from(size).ok());
+        return sizes.filter(|size| *size > 0).collect();
+    }
+    number(info::CL_DEVICE_WAVEFRONT_WIDTH_AMD)
+        .into_iter()
+        .collect()
 }
 
 impl Device {

@@ -3,7 +3,7 @@
 use crate::native::CallError;
 use cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 use cl3::error_codes::error_text;
-use quipu_driver_vendor::Failure;
+use quipu_device_queue::Failure;
 
 /// What a code means, for people.
 fn meaning(code: i32) -> &'static str {
@@ -63,8 +63,8 @@ impl Failure for CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_core::error::ErrorKind;
-    use quipu_driver_vendor::error::of_call;
+    use quipu_device_queue::error::of_call;
+    use quipu_scheduler::error::ErrorKind;
 
     #[test]
     fn errors_name_device_call_and_code_in_words() {

@@ -14,16 +14,16 @@ use cl3::event::{
     CL_PROFILING_COMMAND_END, CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_START,
 };
 use cl3::types::{CL_FALSE, cl_event};
-use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::{Command, Error, NativeEnqueue, SpaceId, clock};
-use quipu_driver_vendor::clock::difference;
-use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::region::{self, Part, Shape};
-use quipu_driver_vendor::{Doer, Flight, Obstacle};
+use quipu_device_queue::clock::difference;
+use quipu_device_queue::launch::CodeRef;
+use quipu_device_queue::region::{self, Part, Shape};
+use quipu_device_queue::{Executor, Flight, Obstacle};
+use quipu_scheduler::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+use quipu_scheduler::{Command, Error, NativeEnqueue, SpaceId, clock};
 use smallvec::SmallVec;
 
-pub(crate) type Work<'a> = quipu_driver_vendor::Work<'a, OpenCl>;
-pub(crate) type Bytes<'a> = quipu_driver_vendor::Bytes<'a, OpenCl>;
+pub(crate) type Work<'a> = quipu_device_queue::Work<'a, OpenCl>;
+pub(crate) type Bytes<'a> = quipu_device_queue::Bytes<'a, OpenCl>;
 type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 
 /// What comes with a command on its device. It goes through some hands while somebody waits, so what few commands have is kept apart.
@@ -87,31 +87,31 @@ impl Cargo {
 }
 
 /// Who does a command.
-pub(crate) fn doer_of(device: &Device, command: &Command) -> Doer {
+pub(crate) fn executor_of(device: &Device, command: &Command) -> Executor {
     if let Operation::Transfer(transfer) = command.operation() {
         let is_for_user = matches!(transfer.destination, Endpoint::Host(_));
         match registered::known(device, transfer) {
-            Known::New => return Doer::Host,
-            Known::Taken if is_for_user => return Doer::DeviceForUser,
-            Known::Taken => return Doer::Device,
+            Known::New => return Executor::Host,
+            Known::Taken if is_for_user => return Executor::DeviceForUser,
+            Known::Taken => return Executor::Device,
             Known::No => {}
         }
     }
     match command.operation() {
-        _ if staging::is_large(device, command) => Doer::Host,
-        Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Doer::Host,
+        _ if staging::is_large(device, command) => Executor::Host,
+        Operation::Transfer(transfer) if !is_for_a_device(command, transfer) => Executor::Host,
         // A thread of the host makes the places, the first time.
         Operation::Transfer(transfer) if lands(device, transfer) => {
             match device.landings.are_there() {
-                Some(true) => Doer::Device,
-                Some(false) => Doer::DeviceForUser,
-                None => Doer::Host,
+                Some(true) => Executor::Device,
+                Some(false) => Executor::DeviceForUser,
+                None => Executor::Host,
             }
         }
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
-            Doer::DeviceForUser
+            Executor::DeviceForUser
         }
-        _ => Doer::Device,
+        _ => Executor::Device,
     }
 }
 
@@ -284,7 +284,8 @@ impl<'a> Chain<'a> {
 
     fn write(&mut self, from: *const u8, to: &Bytes<'_>, at: u64, length: u64) -> Called<()> {
         self.call("clEnqueueWriteBuffer", |queue, count, waits| {
-            // SAFETY: as above; the host's bytes are only read.
+            // SAFETY: the bytes lie within the object, and those of the host, which are only read, are there until the
+            // command is over.
             unsafe {
                 cl3::command_queue::enqueue_write_buffer(
                     queue,
@@ -364,7 +365,7 @@ impl<'a> Chain<'a> {
 /// Puts a command into a queue of its device, after these.
 pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &[Event]) -> Put {
     let command = work.command();
-    let profiled = command.queue().options().profiling || quipu_core::trace::enabled();
+    let profiled = command.queue().options().profiling || quipu_scheduler::trace::enabled();
     let queues = work.device().queues(profiled)?;
     let before = profiled.then(clock::now_ns);
     let mut flight = match (command.operation(), code) {
@@ -623,7 +624,7 @@ fn put_part(
     let none = [0_usize; 3];
     match (source, destination) {
         (Side::Host(from), Side::Device(to)) => {
-            // SAFETY: as said.
+            // SAFETY: the part lies within the region, which the core has checked against both sides.
             let from = unsafe { from.add(from_at as usize) };
             let at = origin(to, to_at);
             chain.call("clEnqueueWriteBufferRect", |queue, count, waits| {
@@ -648,7 +649,7 @@ fn put_part(
             })
         }
         (Side::Device(from), Side::Host(to)) => {
-            // SAFETY: as said.
+            // SAFETY: the part lies within the region, which the core has checked against both sides.
             let to = unsafe { to.add(to_at as usize) };
             let at = origin(from, from_at);
             chain.call("clEnqueueReadBufferRect", |queue, count, waits| {
@@ -681,7 +682,7 @@ fn put_part(
             };
             let (source, destination) = (place(from, from_at), place(to, to_at));
             chain.call("clEnqueueCopyBufferRect", |queue, count, waits| {
-                // SAFETY: as above.
+                // SAFETY: the region lies within both sides, which are the command's.
                 unsafe {
                     cl3::command_queue::enqueue_copy_buffer_rect(
                         queue,

@@ -5,7 +5,7 @@
 //! | `device` | the devices: what they are, their contexts |
 //! | `queues` | a device's queues, and which of them a command is put into |
 //! | `partition` | devices that are parts of others |
-//! | `vendor` | the verbs that [`quipu_driver_vendor`] makes a driver of |
+//! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |
 //! | `forward` | how commands become calls |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
@@ -51,8 +51,9 @@ mod queues;
 mod registered;
 mod staging;
 mod vendor;
+mod vendors;
 
 pub use vendor::{OpenCl, OpenClMemory, OpenClQueue};
 
 /// The driver. Its devices' contexts and queues are made when they are first used.
-pub type OpenClDriver = quipu_driver_vendor::VendorDriver<OpenCl>;
+pub type OpenClDriver = quipu_device_queue::VendorDriver<OpenCl>;

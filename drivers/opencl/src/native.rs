@@ -5,6 +5,7 @@ use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
     cl_ulong,
 };
+use quipu_scheduler::panics::quietly;
 use std::ffi::{CString, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
@@ -64,7 +65,7 @@ macro_rules! objects {
             fn drop(&mut self) {
                 // SAFETY: this reference is given up once.
                 if let Err(code) = unsafe { $release(self.0) } {
-                    tracing::error!(code, object = stringify!($name), "an OpenCL object was not released");
+                    quietly(|| tracing::error!(code, object = stringify!($name), "an OpenCL object was not released"));
                 }
             }
         }

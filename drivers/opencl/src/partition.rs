@@ -3,9 +3,10 @@
 use crate::device::{Device, DeviceHandle, Part, describe};
 use crate::native::{CallError, Queue};
 use cl3::device as info;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{Error, MemorySpace, Partition};
-use quipu_driver_vendor::VendorDevice;
+use quipu_device_queue::VendorDevice;
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::{Error, MemorySpace, Partition};
 use std::sync::PoisonError;
 
 const WHAT: &str = "split a device";
@@ -95,7 +96,7 @@ pub(crate) fn partition(device: &Device, partition: &Partition) -> Result<Vec<De
     for part in kept {
         // By the letter of OpenCL, a context has to be made with the parts that are used in it.
         if let Err(error) = Queue::of(context, part.0.0, false, false) {
-            tracing::debug!(?error, "a part is not one of the context's");
+            quietly(|| tracing::debug!(?error, "a part is not one of the context's"));
             return Err(unsupported(
                 "that is in use already: this OpenCL knows parts only that there are when its platform is first used",
             ));

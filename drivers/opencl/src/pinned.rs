@@ -7,7 +7,8 @@ use crate::device::Device;
 use crate::native::{Called, Event, Memory, Queue, named};
 use crate::staging::Staged;
 use cl3::types::CL_TRUE;
-use quipu_driver_vendor::Vendor;
+use quipu_device_queue::Vendor;
+use quipu_scheduler::panics::quietly;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +72,7 @@ impl Drop for Block {
         };
         let unmapped = named("clEnqueueUnmapMemObject", unmapped).map(Event::new);
         if let Err(error) = unmapped.and_then(|_| self.queue.finish()) {
-            tracing::debug!(?error, "pinned memory was not unmapped");
+            quietly(|| tracing::debug!(?error, "pinned memory was not unmapped"));
         }
     }
 }
@@ -256,10 +257,12 @@ impl Places {
             let free = Mutex::new((0..count).collect());
             Called::Ok(Arc::new(Pool { block, bytes, free }))
         };
-        self.pool.get_or_init(|| {
-            let refused = |error: &_| tracing::debug!(?error, "no memory was pinned");
-            made().inspect_err(refused).ok()
-        });
+        let mut refused = None;
+        self.pool
+            .get_or_init(|| made().map_err(|error| refused = Some(error)).ok());
+        if let Some(error) = refused {
+            quietly(|| tracing::debug!(?error, "no memory was pinned"));
+        }
     }
 
     /// The same, unless another thread is at it, which is not waited for.

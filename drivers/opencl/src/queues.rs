@@ -2,7 +2,8 @@
 
 use crate::device::{Device, DeviceHandle};
 use crate::native::{Called, Context, Event, Queue};
-use quipu_driver_vendor::{Failure, made_once};
+use quipu_device_queue::{Failure, made_once};
+use quipu_scheduler::panics::quietly;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -159,7 +160,7 @@ impl Group {
                 Some(Ok(_)) => made,
                 Some(Err(error)) => {
                     let reason = error.text();
-                    tracing::debug!(reason, made, "a device gives no further queue");
+                    quietly(|| tracing::debug!(reason, made, "a device gives no further queue"));
                     (last + 1) % made
                 }
                 None => (last + 1) % made,

@@ -5,9 +5,10 @@
 
 use crate::device::Device;
 use crate::native::{Called, Context, Memory};
-use quipu_core::memory::pinned::PinnedRange;
-use quipu_core::operation::{Endpoint, Transfer};
-use quipu_driver_vendor::region::Shape;
+use quipu_device_queue::region::Shape;
+use quipu_scheduler::memory::pinned::PinnedRange;
+use quipu_scheduler::operation::{Endpoint, Transfer};
+use quipu_scheduler::panics::quietly;
 use std::sync::Arc;
 
 /// What is kept with a range for each context; none if it is not taken. No command uses the memory object, so it is gone, and with it
@@ -48,12 +49,15 @@ pub(crate) fn take(device: &Device, transfer: &Transfer) -> bool {
     let Ok(name) = device.platform.context().map(name_of) else {
         return false;
     };
+    let mut refused = None;
     let make = || {
         let made = memory_over(device, &range);
-        let refused = |error: &_| tracing::debug!(?error, "OpenCL does not take pinned memory");
-        Registered(made.inspect_err(refused).ok())
+        Registered(made.map_err(|error| refused = Some(error)).ok())
     };
     let is_taken = range.keep(name, make, |kept: &Registered| kept.0.is_some());
+    if let Some(error) = refused {
+        quietly(|| tracing::debug!(?error, "OpenCL does not take pinned memory"));
+    }
     is_taken.unwrap_or(false)
 }
 

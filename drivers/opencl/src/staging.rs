@@ -8,13 +8,14 @@ use crate::native::{CallError, Called, Event, Queue, list, named};
 use crate::pinned::Block;
 use crate::registered;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
-use quipu_core::operation::{Endpoint, Migration, Operation, Transfer};
-use quipu_core::{Command, Result, SpaceId};
-use quipu_driver_vendor::pieces::{
+use quipu_device_queue::region::Shape;
+use quipu_device_queue::staging::{
     BLOCKS, Direction, Line, MOST_THREADS, PIECE, Pieces, threads_for,
 };
-use quipu_driver_vendor::region::Shape;
-use quipu_driver_vendor::workers::Workers;
+use quipu_device_queue::workers::Workers;
+use quipu_scheduler::operation::{Endpoint, Migration, Operation, Transfer};
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::{Command, Result, SpaceId};
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -154,7 +155,7 @@ impl Device {
             None => match self.make_stage() {
                 Ok(stage) => stage,
                 Err(error) => {
-                    tracing::debug!(?error, "no memory was pinned for a large copy");
+                    quietly(|| tracing::debug!(?error, "no memory was pinned for a large copy"));
                     return if helps { Ok(()) } else { by_itself() };
                 }
             },

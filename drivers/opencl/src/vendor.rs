@@ -11,12 +11,12 @@ use cl3::event::CL_COMPLETE;
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
 };
-use quipu_core::error::Result;
-use quipu_core::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
-use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::queue::Wake;
-use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor};
+use quipu_device_queue::launch::CodeRef;
+use quipu_device_queue::queue::Wake;
+use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
+use quipu_scheduler::error::Result;
+use quipu_scheduler::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -180,8 +180,8 @@ impl Vendor for OpenCl {
         &self.devices
     }
 
-    fn doer_of(device: &Device, command: &Command) -> Doer {
-        forward::doer_of(device, command)
+    fn executor_of(device: &Device, command: &Command) -> Executor {
+        forward::executor_of(device, command)
     }
 
     fn do_here(&self, work: &Work<'_>) -> Option<Result<()>> {

@@ -4,11 +4,11 @@
 mod support;
 
 use quipu_conformance::{Fixture, fixture, graph, run};
-use quipu_core::{Device, Driver};
+use quipu_device_queue::Vendor;
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_driver_opencl::{OpenCl, OpenClDriver};
 use quipu_driver_sim::{SimDriver, engine::Configuration};
-use quipu_driver_vendor::Vendor;
+use quipu_scheduler::{Device, Driver};
 use std::num::NonZero;
 use std::sync::Arc;
 use support::{devices, opencl_or_skip};

@@ -3,9 +3,9 @@
 
 mod support;
 
-use quipu_core::error::ErrorKind;
-use quipu_core::operation::HostMemory;
-use quipu_core::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions};
 use support::{devices, opencl_or_skip};
 
 fn whole(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {

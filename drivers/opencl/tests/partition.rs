@@ -4,9 +4,9 @@
 mod support;
 
 use quipu_conformance::{fixture, folding, graph};
-use quipu_core::error::ErrorKind;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, DeviceKind, MemoryRef, Partition, Queue, QueueOptions,
     Request, Result,
 };

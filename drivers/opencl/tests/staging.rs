@@ -4,14 +4,14 @@
 mod support;
 
 use quipu_conformance::{fixture, folding, graph};
-use quipu_core::memory::pinned::Pinning;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request, Result,
-};
+use quipu_device_queue::Vendor;
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_driver_opencl::{OpenCl, OpenClDriver};
-use quipu_driver_vendor::Vendor;
+use quipu_scheduler::memory::pinned::Pinning;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
+    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request, Result,
+};
 use std::sync::Arc;
 use support::opencl_or_skip;
 

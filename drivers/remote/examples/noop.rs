@@ -7,19 +7,19 @@
 mod support;
 
 use quipu_conformance::folding;
-use quipu_core::operation::HostMemory;
-use quipu_core::{Access, AccessMode, Context, Queue, QueueOptions, Request};
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Arrival, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::stream::{Duplex, Incoming, Outgoing};
 use quipu_link::{Folder, Key};
 use quipu_node::Limits;
-use quipu_wire::frame::Stream;
-use quipu_wire::message::{
+use quipu_protocol::frame::Stream;
+use quipu_protocol::message::{
     Chunk, Command, Completed, DataOrder, GoodbyeReason, Message, Operation, Priority, SessionId,
     Welcome, Word,
 };
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{Access, AccessMode, Context, Queue, QueueOptions, Request};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -202,7 +202,7 @@ fn raw_bulk(spin: Duration) -> f64 {
     rate
 }
 
-fn no_op(queue: &Queue, memory: &quipu_core::MemoryRef) -> quipu_core::Event {
+fn no_op(queue: &Queue, memory: &quipu_scheduler::MemoryRef) -> quipu_scheduler::Event {
     let accesses = [Access {
         memory,
         offset: 0,
@@ -261,7 +261,7 @@ fn main() {
     };
     // SAFETY: the bytes are there, and not looked at, until each transfer is over, which is waited for.
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), BULK, None) };
-    let rate = |enqueue: &dyn Fn() -> quipu_core::Event| {
+    let rate = |enqueue: &dyn Fn() -> quipu_scheduler::Event| {
         median(|| {
             let start = Instant::now();
             enqueue().wait().unwrap();

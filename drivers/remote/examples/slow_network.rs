@@ -3,8 +3,6 @@
 //!
 //! `cargo run --release -p quipu-driver-remote --example slow_network`
 
-use quipu_core::operation::HostMemory;
-use quipu_core::{Access, AccessMode, Context, Device, Driver, QueueOptions};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_driver_remote::{Compression, Options, connect};
 use quipu_link::clock::SystemClock;
@@ -12,6 +10,8 @@ use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::{Folder, Key};
 use quipu_node::Node;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{Access, AccessMode, Context, Device, Driver, QueueOptions};
 use std::error::Error;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

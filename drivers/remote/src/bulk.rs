@@ -4,7 +4,7 @@ use crate::link::Link;
 use crate::locked;
 use quipu_link::compression::Compressor;
 use quipu_link::timer::SystemTimer;
-use quipu_wire::message::{Chunk, Message, Rest};
+use quipu_protocol::message::{Chunk, Message, Rest};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 

@@ -12,7 +12,7 @@
 //! the node does not tell the truth: then it begins anew with what was said last.
 
 use crate::locked;
-use quipu_core::trace::{self, NodeClock};
+use quipu_scheduler::trace::{self, NodeClock};
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 

@@ -1,15 +1,19 @@
 //! What a node's devices are.
 
 use crate::link::Link;
-use quipu_core::{BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace};
-use quipu_driver_vendor::VendorDevice;
+use quipu_device_queue::VendorDevice;
+use quipu_kernel_ir::KernelText;
 use quipu_link::session::NodeDevice;
-use quipu_wire::message::{self, Takes};
+use quipu_protocol::message::{self, Takes};
+use quipu_scheduler::{BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace};
+use std::any::TypeId;
 use std::sync::Arc;
 
 /// A device of a node.
 pub struct Device {
     properties: DeviceProperties,
+    /// Its selector on the node.
+    selector: String,
     pub(crate) number: u32,
     pub(crate) takes: Takes,
     kernels: Vec<BuiltInKernel>,
@@ -27,8 +31,23 @@ impl VendorDevice for Device {
         &self.properties
     }
 
+    fn selector(&self) -> Option<String> {
+        Some(format!("{}/{}", self.link.node, self.selector))
+    }
+
     fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
         self.kernels.clone()
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        let needed = if of == TypeId::of::<KernelText>() {
+            Takes::OPENCL_C
+        } else if of == TypeId::of::<BuiltIn>() {
+            Takes::BUILT_IN
+        } else {
+            Takes::NATIVE
+        };
+        self.takes.0 & needed != 0
     }
 }
 
@@ -80,6 +99,7 @@ impl Device {
         };
         Ok(Self {
             properties,
+            selector: device.selector.clone(),
             number: number as u32,
             takes: device.takes,
             kernels,

@@ -2,7 +2,7 @@
 
 use crate::bulk::HostRegion;
 use crate::point::{Point, Times};
-use quipu_core::Error;
+use quipu_scheduler::Error;
 use std::collections::{HashMap, VecDeque};
 
 /// A command on the node.

@@ -9,18 +9,20 @@ use crate::peers::Shipment;
 use crate::point::{Point, Times};
 use crate::program::Program;
 use crate::vendor::Remote;
-use quipu_core::operation::{Endpoint, Fill, Migration, Operation, Transfer};
-use quipu_core::trace::{self, Detour};
-use quipu_core::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
-use quipu_driver_vendor::launch::{CodeRef, mismatch};
-use quipu_driver_vendor::{Doer, Failure as _, Flight, Obstacle, VendorDevice as _};
-use quipu_wire::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
-use quipu_wire::message::{
-    self, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word, Write,
+use quipu_device_queue::launch::{CodeRef, mismatch};
+use quipu_device_queue::{Executor, Failure as _, Flight, Obstacle, VendorDevice as _};
+use quipu_protocol::limits::{MAX_PARAMETERS, MAX_PATTERN, MAX_STEPS};
+use quipu_protocol::message::{
+    self, ContentSize, Launch, Parameter, ParameterKind, Read, ReadContent, Step, Stride, Word,
+    Write,
 };
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::{Endpoint, Fill, Migration, Operation, Transfer};
+use quipu_scheduler::trace::{self, Detour};
+use quipu_scheduler::{AccessMode, Command, Error, PassedParameter, Priority, SpaceId, clock};
 use smallvec::SmallVec;
 
-type Work<'a> = quipu_driver_vendor::Work<'a, Remote>;
+type Work<'a> = quipu_device_queue::Work<'a, Remote>;
 
 /// Bytes of a write that are on their way for so long that it makes no difference when what comes before it on the node has told
 /// that it is over: they are sent then.
@@ -39,21 +41,23 @@ pub struct Cargo {
 }
 
 /// Who does a command.
-pub(crate) fn doer_of(command: &Command) -> Doer {
+pub(crate) fn executor_of(command: &Command) -> Executor {
     match command.operation() {
-        Operation::Transfer(transfer) if transfer.steps.len() > MAX_STEPS => Doer::Host,
+        Operation::Transfer(transfer) if transfer.steps.len() > MAX_STEPS => Executor::Host,
         Operation::Transfer(transfer) if matches!(transfer.destination, Endpoint::Host(_)) => {
-            Doer::DeviceForUser
+            Executor::DeviceForUser
         }
         // The node would have to keep it until its turn.
         Operation::Transfer(transfer)
             if matches!(transfer.source, Endpoint::Host(_)) && transfer.bytes() > LARGE =>
         {
-            Doer::DeviceWhenReady
+            Executor::DeviceWhenReady
         }
         // It is copied as it is sent, and may be what another command brings to the host.
-        Operation::Migrate(migration) if migration.from == SpaceId::HOST => Doer::DeviceWhenReady,
-        _ => Doer::Device,
+        Operation::Migrate(migration) if migration.from == SpaceId::HOST => {
+            Executor::DeviceWhenReady
+        }
+        _ => Executor::Device,
     }
 }
 
@@ -86,6 +90,7 @@ pub(crate) fn put(
         }),
         // When bytes came and went, nobody there knows.
         profiled: profiled && !matches!(command.operation(), Operation::Transfer(_)),
+        sizes: content_sizes(work)?,
     };
     let sent = profiled.then(clock::now_ns);
     if let Operation::Migrate(migration) = command.operation()
@@ -121,7 +126,7 @@ pub(crate) fn put(
         (Operation::Migrate(migration), _) => put_migration(work, migration, send)?,
         (Operation::Launch { .. }, Some(code)) => put_launch(work, code, send)?,
         (Operation::NativeEnqueue(_), _) => {
-            let error: Error = quipu_core::ErrorKind::Unsupported {
+            let error: Error = quipu_scheduler::ErrorKind::Unsupported {
                 driver: "remote",
                 what: "call into a node's device".to_owned(),
                 instead: "launch a kernel, or run a host task",
@@ -144,6 +149,42 @@ pub(crate) fn put(
         error: None,
         cargo: Cargo { sent },
     })
+}
+
+/// How much of its buffers is in use, for a command for which the node may bring them from one of its memories to another. An object
+/// that was made the holder of a size later is not among the arguments.
+fn content_sizes(work: &Work<'_>) -> Result<Vec<ContentSize>, Obstacle<Refusal>> {
+    let command = work.command();
+    let arguments = command.arguments();
+    let has = |argument: &Argument<'_>| argument.memory().has_content_size();
+    let is_within = match command.operation() {
+        Operation::Launch { .. } => true,
+        Operation::Transfer(transfer) => matches!(
+            (&transfer.source, &transfer.destination),
+            (Endpoint::Argument(_), Endpoint::Argument(_))
+        ),
+        _ => false,
+    };
+    if !is_within || !arguments.iter().any(has) || !work.device().link.terms.takes_content_sizes() {
+        return Ok(Vec::new());
+    }
+    let mut sizes = Vec::new();
+    for argument in arguments {
+        let Some(size) = argument.memory().content_size() else {
+            continue;
+        };
+        if let Some(size) = arguments
+            .iter()
+            .find(|other| other.memory().id() == size.id())
+        {
+            let (bytes, size) = (work.bytes(argument)?, work.bytes(size)?);
+            sizes.push(ContentSize {
+                buffer: bytes.allocation.buffer.into(),
+                size: size.allocation.buffer.into(),
+            });
+        }
+    }
+    Ok(sizes)
 }
 
 type Sent = Result<Point, Obstacle<Refusal>>;
@@ -299,7 +340,7 @@ fn ship(
 }
 
 /// A migration from one node to another of what is in use, with zeros for the rest: on a thread that may wait.
-pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_core::Result<()>> {
+pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_scheduler::Result<()>> {
     match work.command().operation() {
         Operation::Migrate(migration) if is_between_nodes(migration) => {
             Some(move_content(work, migration))
@@ -308,10 +349,10 @@ pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_core::Result<()>>
     }
 }
 
-fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_core::Result<()> {
+fn move_content(work: &Work<'_>, migration: &Migration) -> quipu_scheduler::Result<()> {
     let failed = |obstacle: Obstacle<Refusal>| match obstacle {
         Obstacle::Error(error) => error,
-        Obstacle::Call(refusal) | Obstacle::Spent(refusal) => quipu_core::ErrorKind::Device {
+        Obstacle::Call(refusal) | Obstacle::Spent(refusal) => quipu_scheduler::ErrorKind::Device {
             device: format!("'{}'", work.device().name()),
             what: "move a buffer's content".to_owned(),
             message: refusal.text(),
@@ -382,14 +423,14 @@ fn put_transfer(
 ) -> Sent {
     let arguments = work.command().arguments();
     let steps = &transfer.steps;
-    let strides = |stride: fn(&quipu_core::operation::Step) -> u64| -> Vec<Stride> {
+    let strides = |stride: fn(&quipu_scheduler::operation::Step) -> u64| -> Vec<Stride> {
         let steps = steps.iter().map(|step| Stride {
             count: step.count.into(),
             stride: stride(step).into(),
         });
         steps.collect()
     };
-    let region = |pointer, stride: fn(&quipu_core::operation::Step) -> u64| {
+    let region = |pointer, stride: fn(&quipu_scheduler::operation::Step) -> u64| {
         let steps = steps
             .iter()
             .map(|step| (step.count as usize, stride(step) as usize));
@@ -454,7 +495,7 @@ fn put_launch(
 ) -> Sent {
     let passed = code.passed;
     let too_many = || -> Error {
-        quipu_core::ErrorKind::InvalidArgument {
+        quipu_scheduler::ErrorKind::InvalidArgument {
             what: "launch a kernel",
             problem: format!(
                 "it has {} parameters; a node takes {MAX_PARAMETERS}",
@@ -465,6 +506,20 @@ fn put_launch(
     };
     if passed.parameters.len() > MAX_PARAMETERS {
         return Err(too_many().into());
+    }
+    let takes_offsets = code.compiled.takes_offsets();
+    let has_local = || {
+        let mut parameters = passed.parameters.iter();
+        parameters.any(|parameter| matches!(parameter, PassedParameter::Local(_)))
+    };
+    if !takes_offsets && (!passed.offset.is_empty() || has_local()) {
+        let refusal: Error = quipu_scheduler::ErrorKind::Unsupported {
+            driver: "remote",
+            what: "pass an offset or local memory to a node of an older version".to_owned(),
+            instead: "use a node of this version",
+        }
+        .into();
+        return Err(refusal.into());
     }
     let mut memories = work.command().arguments().iter();
     let mut parameters: SmallVec<[Parameter; 6]> = SmallVec::new();
@@ -479,6 +534,7 @@ fn put_launch(
                     length: bytes.len() as u32,
                 }
             }
+            PassedParameter::Local(bytes) => ParameterKind::Local { length: *bytes },
             PassedParameter::Memory { element, shape } => {
                 let argument = memories.next();
                 let argument = argument.ok_or_else(|| mismatch("what is passed for it"))?;
@@ -509,6 +565,7 @@ fn put_launch(
         blocks: &words(&passed.blocks),
         threads: &words(&passed.threads),
         elements: &words(&passed.elements),
+        offset: &words(&passed.offset),
         shared: &words(&passed.shared),
         parameters: &parameters,
         extents: &extents,

@@ -18,8 +18,9 @@
 //! | `device` | what the devices are |
 //! | [`paired`] | the nodes that were paired with, by name |
 //! | `failure` | what a node says went wrong |
+//! | `exit` | goodbye as the process exits |
 //!
-//! The driver is [that of vendors' libraries](quipu_driver_vendor), with a node for a library: which command goes when, who
+//! The driver is [that of vendors' libraries](quipu_device_queue), with a node for a library: which command goes when, who
 //! runs host tasks, what happens if something fails, is decided there, and is the same as for OpenCL.
 //!
 //! # What goes when
@@ -42,6 +43,7 @@
 mod bulk;
 mod clock;
 mod device;
+mod exit;
 mod failure;
 mod flights;
 mod forward;
@@ -56,14 +58,14 @@ mod receive;
 mod resume;
 pub mod vendor;
 
-use quipu_core::{Error, ErrorKind, Result};
-use quipu_driver_vendor::VendorDriver;
+use quipu_device_queue::VendorDriver;
 use quipu_link::client::Dial;
 pub use quipu_link::compression::Compression;
 use quipu_link::session::Greeted;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
-use quipu_wire::message::GoodbyeReason;
+use quipu_protocol::message::GoodbyeReason;
+use quipu_scheduler::{Error, ErrorKind, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 pub use vendor::Remote;
@@ -90,8 +92,8 @@ pub struct Options {
     /// shorter, by what it may take it to notice the loss (half a minute), so less than that is as none: the session then
     /// ends with its connection.
     pub reconnect: Duration,
-    /// For how long nobody has to listen where the node was until it is taken to have ended. On this machine, that is believed at
-    /// once.
+    /// For how long nobody has to listen where the node was until it is taken to have ended. On this machine as elsewhere: what
+    /// forwards to a node from here may start anew.
     pub refusals: Duration,
     /// For how long a connection from this node to another may take to be made before what is for that comes by way of this
     /// program.
@@ -104,7 +106,7 @@ pub struct Options {
 
 impl Options {
     /// A node of this name, where it is and which key it has; ten seconds for an answer, two minutes for a connection
-    /// that was lost, five seconds of nobody who listens, no spinning.
+    /// that was lost, ten seconds of nobody who listens, no spinning.
     #[must_use]
     pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
         Self {
@@ -115,7 +117,7 @@ impl Options {
             patience: Duration::from_secs(10),
             spin: Duration::ZERO,
             reconnect: Duration::from_secs(120),
-            refusals: Duration::from_secs(5),
+            refusals: Duration::from_secs(10),
             peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
             compression: Compression::default(),

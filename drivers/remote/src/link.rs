@@ -6,7 +6,7 @@
 
 use crate::bulk::{Bytes, HostRegion, Job, Jobs};
 use crate::clock::LinkClock;
-use crate::failure::Refusal;
+use crate::failure::{Failures, Refusal};
 use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
 use crate::peers::{After, Pairs};
@@ -14,22 +14,22 @@ use crate::point::{Point, Times};
 use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
-use quipu_core::{Error, ErrorKind};
 use quipu_link::Fingerprint;
 use quipu_link::compression::{Compression, Traffic};
 use quipu_link::session::Terms;
 use quipu_link::stream::{Incoming, Outgoing};
 use quipu_link::timer::Timer;
-use quipu_wire::limits::MAX_WAITS;
-use quipu_wire::message::{
-    Command, CreateBuffer, CreateProgram, FreeBuffer, FreeProgram, GoodbyeReason, Message,
-    Operation, Priority, ProgramFormat, Wait,
+use quipu_protocol::limits::MAX_WAITS;
+use quipu_protocol::message::{
+    Command, ContentSize, ContentSizes, CreateBuffer, CreateProgram, Failed, FreeBuffer,
+    FreeProgram, GoodbyeReason, Message, Operation, Priority, ProgramFormat, Wait,
 };
+use quipu_scheduler::ErrorKind;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Commands that are worth a write of their own, while there are more to come.
 const AHEAD: u64 = 256;
@@ -81,6 +81,8 @@ pub(crate) struct Link {
     in_flight: AtomicUsize,
     /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
+    /// Goodbye was said, or is of no use. Who closes while somebody does waits for it.
+    closed: OnceLock<()>,
     /// Why the connection ends, as soon as somebody knows.
     ending: OnceLock<String>,
     /// The same, once nothing touches the host's memory any more.
@@ -103,6 +105,8 @@ pub(crate) struct State {
     buffers: u32,
     bytes: u64,
     programs: u32,
+    /// What has failed last: others fail for it.
+    failures: Failures,
     /// Ends since something was last sent, and with it acknowledged.
     unacknowledged: usize,
 }
@@ -132,6 +136,8 @@ pub(crate) struct Route {
     pub(crate) queue: u32,
     pub(crate) priority: Option<Priority>,
     pub(crate) profiled: bool,
+    /// How much of its buffers is in use.
+    pub(crate) sizes: Vec<ContentSize>,
 }
 
 /// What a command does, as far as others than the link know it.
@@ -141,11 +147,11 @@ pub(crate) enum Task<'a> {
     /// Several, each of which needs the one before. At least one.
     Several(&'a [Operation<'a>]),
     /// A write of a region of the host's.
-    Write(quipu_wire::message::Write<'a>, HostRegion),
+    Write(quipu_protocol::message::Write<'a>, HostRegion),
     /// A read to a region of the host's.
-    Read(quipu_wire::message::Read<'a>, HostRegion),
+    Read(quipu_protocol::message::Read<'a>, HostRegion),
     /// The same of what is in use: zeros take the place of the rest. The region has no gaps.
-    ReadContent(quipu_wire::message::ReadContent, HostRegion),
+    ReadContent(quipu_protocol::message::ReadContent, HostRegion),
 }
 
 /// A command whose end was not told. It is told once: what is told again would pass for another thing that the command takes, as
@@ -186,6 +192,7 @@ impl Link {
             resumption,
             state: Mutex::default(),
             sinks: Mutex::default(),
+            closed: OnceLock::new(),
             ending: OnceLock::new(),
             lost: OnceLock::new(),
             threads: AtomicUsize::new(THREADS),
@@ -201,6 +208,7 @@ impl Link {
     ) -> Result<(), String> {
         // Set once, here.
         let _ = self.driver.set(driver);
+        crate::exit::note(self);
         let threads: [(&str, Run); THREADS] = [
             ("quipu-ends", Box::new(Self::keep_reading)),
             (
@@ -260,15 +268,23 @@ impl Link {
         self.bulk_out.cut("it was cut");
     }
 
-    /// Says goodbye.
+    /// Says goodbye. Returns when the node has heard it, or after a while.
     pub(crate) fn close(&self) {
-        if self.ending.set("its driver is gone".to_owned()).is_ok() {
-            self.out.close(GoodbyeReason::Done, "", LINGER);
-            self.bulk_out.close(GoodbyeReason::Done, "", LINGER);
-        }
-        self.out.abort("its driver is gone");
-        self.bulk_out.abort("its driver is gone");
-        self.stop();
+        self.closed.get_or_init(|| {
+            if self.ending.set("its driver is gone".to_owned()).is_ok() {
+                let until = Instant::now() + LINGER;
+                let streams = [&self.out, &self.bulk_out];
+                for stream in streams {
+                    let left = until.saturating_duration_since(Instant::now());
+                    stream.close(GoodbyeReason::Done, "", left);
+                }
+                // A process that exits before may have its system throw away what the node has not got.
+                streams.iter().for_each(|stream| stream.wait_for_end(until));
+            }
+            self.out.abort("its driver is gone");
+            self.bulk_out.abort("its driver is gone");
+            self.stop();
+        });
     }
 
     /// A thread does not touch the host's memory any more; with the last, what is in flight fails.
@@ -355,7 +371,7 @@ impl Link {
             }
             Task::Write(write, region) if region.len() as u64 <= most => {
                 let event = region.gather(0, region.len(), |bytes| {
-                    let write = Operation::Write(quipu_wire::message::Write { bytes, ..write });
+                    let write = Operation::Write(quipu_protocol::message::Write { bytes, ..write });
                     self.push(&mut state, route, &after, write)
                 })?;
                 let point = point(event);
@@ -364,7 +380,7 @@ impl Link {
             }
             Task::Write(write, region) => {
                 let transfer = state.last_transfer + 1;
-                let write = Operation::Write(quipu_wire::message::Write { transfer, ..write });
+                let write = Operation::Write(quipu_protocol::message::Write { transfer, ..write });
                 let point = point(self.push(&mut state, route, &after, write)?);
                 state.last_transfer = transfer;
                 self.fly(&mut state, Flying::new(point.clone(), 2));
@@ -391,7 +407,7 @@ impl Link {
             }
             Task::Read(read, region) => {
                 let transfer = state.last_transfer + 1;
-                let read = Operation::Read(quipu_wire::message::Read { transfer, ..read });
+                let read = Operation::Read(quipu_protocol::message::Read { transfer, ..read });
                 let point = point(self.push(&mut state, route, &after, read)?);
                 state.last_transfer = transfer;
                 let rare = Rare {
@@ -415,7 +431,7 @@ impl Link {
                     awaits_content: true,
                     ..Rare::default()
                 };
-                let read = quipu_wire::message::ReadContent { transfer, ..read };
+                let read = quipu_protocol::message::ReadContent { transfer, ..read };
                 let read = Operation::ReadContent(read);
                 let point = point(self.push(&mut state, route, &after, read)?);
                 if is_small {
@@ -476,6 +492,15 @@ impl Link {
         operation: Operation<'_>,
     ) -> Result<u64, Refusal> {
         let event = state.last_event + 1;
+        if !route.sizes.is_empty() && matches!(operation, Operation::Launch(_) | Operation::Copy(_))
+        {
+            self.put(&Message::ContentSizes(ContentSizes {
+                event,
+                sizes: &route.sizes,
+            }))?;
+            // They are this command's, also if it cannot be sent.
+            state.last_event = event;
+        }
         let message = Message::Command(Command {
             event,
             device: route.device,
@@ -548,21 +573,20 @@ impl Link {
             return Err(lost);
         }
         let bytes = state.bytes.saturating_add(size);
-        if state.buffers >= self.terms.max_buffers
-            || size > self.terms.max_buffer_bytes
-            || bytes > self.terms.max_session_bytes
-        {
+        if state.buffers >= self.terms.max_buffers {
+            return Err(Refusal::NotSent(format!(
+                "node '{}' takes at most {} buffers of a program at once; free some, or use fewer that are larger",
+                self.node, self.terms.max_buffers
+            )));
+        }
+        if size > self.terms.max_buffer_bytes || bytes > self.terms.max_session_bytes {
             return Err(Refusal::Full(format!(
                 "node '{}' gives this program no more memory",
                 self.node
             )));
         }
         let buffer = state.last_buffer + 1;
-        self.put(&Message::CreateBuffer(CreateBuffer {
-            buffer,
-            size,
-            content_size: 0,
-        }))?;
+        self.put(&Message::CreateBuffer(CreateBuffer { buffer, size }))?;
         state.last_buffer = buffer;
         state.buffers += 1;
         state.bytes = bytes;
@@ -655,8 +679,10 @@ impl Link {
     }
 
     /// A command has failed. False if it is none.
-    pub(crate) fn failed(&self, event: u64, error: Error) -> bool {
+    pub(crate) fn failed(&self, failed: &Failed<'_>) -> bool {
+        let event = failed.event;
         let mut state = locked(&self.state);
+        let error = state.failures.error(&self.node, failed);
         let Some(flying) = untold(&mut state, event) else {
             return false;
         };
@@ -760,11 +786,11 @@ impl Link {
     /// One of the things that a command takes has come about; true if that was the last.
     pub(crate) fn part_is_over(&self, event: u64) -> bool {
         let mut state = locked(&self.state);
-        let is_over = self.end_part(&mut state, event);
+        let is_finished = self.end_part(&mut state, event);
         let after = std::mem::take(&mut state.after);
         drop(state);
         self.follow_up(after);
-        is_over
+        is_finished
     }
 
     pub(crate) fn fly(&self, state: &mut State, flying: Flying) {

@@ -6,8 +6,8 @@ use crate::failure::Refusal;
 use crate::link::{Route, Task};
 use crate::point::Point;
 use crate::receive::is_receiver;
-use quipu_wire::limits::MAX_PATTERN;
-use quipu_wire::message::{Fill, Operation, Read, Write};
+use quipu_protocol::limits::MAX_PATTERN;
+use quipu_protocol::message::{Fill, Operation, Read, Write};
 
 /// A buffer of the node.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Device {
         // It is not what this thread was about to wait for.
         self.link.leave_to_keeper();
         loop {
-            if point.is_over() {
+            if point.is_finished() {
                 break;
             }
             // Not before nothing touches the bytes any more.

@@ -1,13 +1,14 @@
 //! The nodes that were paired with: which there are, and connecting to them by name.
 
 use crate::{Compression, Met, Options, RemoteDriver, meet, together};
-use quipu_core::{Error, ErrorKind, Result};
 #[cfg(feature = "discovery")]
 use quipu_discovery::Heard;
+use quipu_environment::{COMPRESSION, HOME, NODES, SPIN};
 #[cfg(feature = "discovery")]
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
+use quipu_scheduler::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,20 +16,8 @@ use std::time::Duration;
 /// The file of a client's key.
 pub const CLIENT_KEY: &str = "client.key";
 
-/// The variable that names Quipu's folder.
-const HOME: &str = "QUIPU_HOME";
-
-/// The variable that says what is compressed.
-const COMPRESSION: &str = "QUIPU_COMPRESSION";
-
-/// The variable that says for how long receivers look before they sleep.
-const SPIN: &str = "QUIPU_SPIN";
-
-/// The longest that one may, in microseconds: a second.
+/// The longest that receivers may look before they sleep, in microseconds: a second.
 const MOST_SPIN: u64 = 1_000_000;
-
-/// The variable that names the nodes to connect to.
-const NODES: &str = "QUIPU_NODES";
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,16 +39,17 @@ fn failed(problem: String) -> Error {
 /// # Errors
 /// If the environment names no such folder.
 pub fn home() -> Result<PathBuf> {
-    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    if let Some(home) = named(HOME) {
-        return Ok(home.into());
+    if let Some(home) = HOME.get()? {
+        return Ok(home);
     }
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(configuration) = named("XDG_CONFIG_HOME") {
         return Ok(PathBuf::from(configuration).join("quipu"));
     }
     let home = named("HOME").ok_or_else(|| {
         failed(format!(
-            "the environment names no home; set {HOME} to a folder for keys"
+            "the environment names no home; set {} to a folder for keys",
+            HOME.name()
         ))
     })?;
     Ok(PathBuf::from(home).join(".config").join("quipu"))
@@ -80,17 +70,21 @@ pub fn all() -> Result<Vec<Node>> {
 }
 
 /// The nodes that the environment (`QUIPU_NODES`) or else the file `config` in [Quipu's folder](home) asks for (a line
-/// `nodes = a, b`): names or addresses, or `all`. None if neither says anything.
+/// `nodes = a, b`): names or addresses, or `all`; and whether it was all. None if neither says anything.
 ///
 /// # Errors
 /// If one was not paired with, or the file makes no sense.
-pub fn asked_for() -> Result<Vec<Node>> {
-    let names = said(std::env::var(NODES).ok(), || Ok(configured()?.nodes))?;
+pub fn asked_for() -> Result<(Vec<Node>, bool)> {
+    let environment = NODES.get()?;
+    let names = said(environment.clone(), || Ok(configured()?.nodes))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    match names[..] {
-        ["all"] => all(),
-        _ => find(&names),
-    }
+    let are_all = names == ["all"];
+    let found = if are_all { all() } else { find(&names) };
+    let nodes: Result<Vec<Node>> = match environment {
+        Some(said) => found.map_err(|error| NODES.refuse(said, error.to_string()).into()),
+        None => found,
+    };
+    Ok((nodes?, are_all))
 }
 
 /// The names that the environment says, also if it says none, or else the file.
@@ -119,9 +113,12 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
         let found = nodes.find(|node| node.name == **name || node.address == **name);
         found.cloned().ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|node| node.name.as_str()).collect();
+            let known = match &names[..] {
+                [] => "none was yet".to_owned(),
+                names => format!("there are: {}", names.join(", ")),
+            };
             failed(format!(
-                "no node '{name}' was paired with; there are: {}; `quipu pair` adds one",
-                names.join(", ")
+                "no node '{name}' was paired with; {known}; `quipu pair` adds one"
             ))
         })
     };
@@ -134,11 +131,11 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
 /// # Errors
 /// If it says none of `auto`, `adaptive`, `lz4`, `zstd` and `off`, or the file makes no sense.
 pub fn compression() -> Result<Compression> {
-    let Ok(said) = std::env::var(COMPRESSION) else {
+    let Some(said) = COMPRESSION.get()? else {
         return Ok(configured()?.compression.unwrap_or_default());
     };
-    let said = said.parse();
-    said.map_err(|problem: String| failed(format!("{COMPRESSION}: {problem}")))
+    said.parse()
+        .map_err(|problem| COMPRESSION.refuse(said, problem).into())
 }
 
 /// For how long receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in microseconds) or
@@ -147,15 +144,10 @@ pub fn compression() -> Result<Compression> {
 /// # Errors
 /// If it says no number up to a million, or the file makes no sense.
 pub fn spin() -> Result<Duration> {
-    let Ok(said) = std::env::var(SPIN) else {
-        return Ok(configured()?.spin.unwrap_or_default());
-    };
-    let spin = microseconds(said.trim());
-    spin.ok_or_else(|| {
-        failed(format!(
-            "{SPIN}: '{said}' is no number of microseconds up to {MOST_SPIN}"
-        ))
-    })
+    match SPIN.get()? {
+        Some(said) => Ok(said),
+        None => Ok(configured()?.spin.unwrap_or_default()),
+    }
 }
 
 fn microseconds(text: &str) -> Option<Duration> {

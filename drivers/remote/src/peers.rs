@@ -18,7 +18,7 @@ use crate::link::{Link, Route, Sink, State, Waits};
 use crate::locked;
 use crate::point::Point;
 use quipu_link::key::ticket;
-use quipu_wire::message::{
+use quipu_protocol::message::{
     Abandon, Message, Operation, Part, Peer, PeerRole, Placeholder, Receive, Resolve, SendBytes,
     SendContent, SessionId, Tell, Wait,
 };
@@ -181,7 +181,7 @@ impl Link {
     pub(crate) fn placeholders(&self, waits: &[Point]) -> Result<Vec<u64>, Refusal> {
         let mut all = Vec::new();
         for point in waits {
-            let is_foreign = point.event_on(self.number).is_none() && !point.is_over();
+            let is_foreign = point.event_on(self.number).is_none() && !point.is_finished();
             let is_implied = || waits.iter().any(|other| other.implies(point, self.number));
             if is_foreign && !is_implied() {
                 all.extend(self.placeholder(point)?);
@@ -196,7 +196,7 @@ impl Link {
             return Ok(None);
         };
         let mut followers = point.follow();
-        if point.is_over() || home.loss().is_some() {
+        if point.is_finished() || home.loss().is_some() {
             return Ok(None);
         }
         if let Some((_, known)) = followers.iter().find(|(node, _)| *node == self.number) {

@@ -1,7 +1,7 @@
 //! Ends of commands, as the driver asks for them.
 
 use crate::locked;
-use quipu_core::Error;
+use quipu_scheduler::Error;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
@@ -130,7 +130,7 @@ impl Point {
     }
 
     /// True if the command is over, and nothing touches the host's memory for it any more.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.0.over.load(Ordering::SeqCst)
     }
 
@@ -209,10 +209,10 @@ mod tests {
             [Some(7), Some(9), None]
         );
         let what = || "a migration".to_owned();
-        let error = || Some(quipu_core::ErrorKind::Cancelled { what: what() }.into());
-        assert!(!point.end(1, error(), None) && !point.is_over());
+        let error = || Some(quipu_scheduler::ErrorKind::Cancelled { what: what() }.into());
+        assert!(!point.end(1, error(), None) && !point.is_finished());
         drop(point.follow());
-        assert!(point.end(0, None, None) && point.is_over());
+        assert!(point.end(0, None, None) && point.is_finished());
         assert!(point.take_failure().unwrap().is_cancelled());
     }
 
@@ -230,7 +230,7 @@ mod tests {
             let point = Point::joint(0, 7, (1, 9), Vec::new());
             let ends = |node: usize| point.end(node, None, times(node as u64 + 5));
             assert!(!ends(first) && point.joint_times().is_none());
-            assert!(!ends(1 - first) && point.is_over());
+            assert!(!ends(1 - first) && point.is_finished());
             let both = point.joint_times().unwrap().map(|half| half.started_ns);
             assert_eq!(both, [5, 6]);
         }

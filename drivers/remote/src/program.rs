@@ -4,11 +4,11 @@
 use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::Link;
-use quipu_core::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
-use quipu_driver_vendor::VendorDevice;
+use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
-use quipu_wire::message::{ProgramFormat, Takes};
-use quipu_wire_kernel::native_name;
+use quipu_kernel_names::native_name;
+use quipu_protocol::message::{ProgramFormat, Takes};
+use quipu_scheduler::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -28,6 +28,11 @@ impl Drop for Program {
 }
 
 impl Program {
+    /// True if its node takes launches with an offset, and local memory for a parameter.
+    pub(crate) fn takes_offsets(&self) -> bool {
+        self.link.terms.takes_offsets()
+    }
+
     /// The bytes of the value of this number, with zeros where it has gaps.
     pub(crate) fn value(&self, number: usize, bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
         let bytes = settled(bytes);
@@ -93,7 +98,7 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
                 message: error.to_string(),
             })
         })?;
-        let entry = quipu_wire::message::presentable(entry, quipu_wire::limits::MAX_NAME);
+        let entry = quipu_protocol::message::presentable(entry, quipu_protocol::limits::MAX_NAME);
         let created = link.create_program(ProgramFormat::Native, &name, &entry, "");
         (created, Some(masks(module)))
     } else {
@@ -103,7 +108,7 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
         ));
     };
     let id = created.map_err(|failure: Refusal| {
-        quipu_driver_vendor::error::of_call(device.name(), "take a kernel", &failure)
+        quipu_device_queue::error::of_call(device.name(), "take a kernel", &failure)
     })?;
     Ok(Program {
         id,

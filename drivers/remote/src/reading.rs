@@ -7,6 +7,8 @@
 //! 2. A thread that waits takes the turn if nobody has it, and gives it back when what it waits for is over. If commands are
 //!    still in flight then, it calls the keeper. Nobody wakes it but what it reads, and an [`Interrupt`] if what it waits for
 //!    comes about in another way.
+//!    After a while it gives the turn to the keeper, and sleeps as any other: it has to look after its wait now and then,
+//!    as to flush what it has come to need.
 //! 3. If somebody has the turn, it sleeps until it is told.
 //! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a thread that
 //!    waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes it again when it is
@@ -26,14 +28,16 @@
 use crate::link::Link;
 use crate::locked;
 use crate::receive::receiving;
-use quipu_core::event::{Waiter, sees_to};
 use quipu_link::LinkError;
 use quipu_link::stream::{Incoming, Interrupt};
-use quipu_wire::message::Message;
+use quipu_protocol::message::Message;
+use quipu_scheduler::event::{Waiter, will_poll};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// A thread that has waited for so long leaves the turn to the keeper.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// How often the keeper looks while it stands by.
 const LOOK: Duration = Duration::from_millis(5);
 /// After so many looks without that anybody has waited, it takes the turn.
@@ -230,7 +234,7 @@ impl Link {
         let _receiving = receiving();
         // It has the turn.
         loop {
-            let goes_on = || self.reading.is_keepers();
+            let goes_on = || self.reading.is_keepers().then_some(Duration::MAX);
             self.read_while(Reader::Keeper, &goes_on);
             if !self.reading.stand_by(|| self.is_flying()) {
                 break;
@@ -245,13 +249,22 @@ impl Link {
         let reading = &self.reading;
         if let Some(interrupt) = reading.interrupt.clone()
             && !waiter.has_deadline()
+            && !waiter.is_watched()
             && reading.try_take()
         {
             let _turn = Turn::of(self);
             let raise = move || interrupt.raise();
             if let Some(armed) = waiter.arm_with(raise) {
                 let _receiving = receiving();
-                self.read_while(Reader::Waiter, &|| !armed.is_done());
+                let begun = Instant::now();
+                let goes_on = || {
+                    let left = PATIENCE.checked_sub(begun.elapsed());
+                    left.filter(|left| !left.is_zero() && !armed.is_done())
+                };
+                self.read_while(Reader::Waiter, &goes_on);
+                if !armed.is_done() {
+                    self.reading.unattended.store(true, Ordering::SeqCst);
+                }
             }
         } else {
             self.leave_to_keeper();
@@ -261,7 +274,7 @@ impl Link {
     }
 
     /// Takes what comes as long as `goes_on`, by whoever has the turn.
-    fn read_while(&self, reader: Reader, goes_on: &dyn Fn() -> bool) {
+    fn read_while(&self, reader: Reader, goes_on: &dyn Fn() -> Option<Duration>) {
         let mut incoming = locked(&self.reading.incoming);
         let Some(incoming) = incoming.as_mut() else {
             return;
@@ -320,7 +333,7 @@ impl Link {
         if self.siblings.get().is_some() {
             // Who waits may wait for any node.
             self.leave_to_keeper();
-        } else if !sees_to(self.driver_address()) {
+        } else if !will_poll(self.driver_address()) {
             self.leave_to_keeper();
         } else if self.reading.unattended.load(Ordering::SeqCst) {
             self.call_keeper();

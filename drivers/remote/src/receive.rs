@@ -1,12 +1,11 @@
 //! What comes from a node, checked and acted on. What breaks a rule ends the connection.
 
-use crate::failure::of_node;
 use crate::link::{Link, Sink};
 use crate::locked;
 use crate::point::Times;
 use quipu_link::LinkError;
 use quipu_link::stream::Incoming;
-use quipu_wire::message::{Chunk, GoodbyeReason, Message, Profile, Rest};
+use quipu_protocol::message::{Chunk, GoodbyeReason, Message, Profile, Rest};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -107,7 +106,7 @@ impl Link {
                     runs.map(|run| profile_of(&run.profile, Some(run.lane.get() as u32))),
                 )
             }
-            Message::Failed(failed) => self.failed(failed.event, of_node(&self.node, failed)),
+            Message::Failed(failed) => self.failed(failed),
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
             Message::Content(content) => self.content(content.event, content.length),
             Message::DeviceLost(lost) => {

@@ -13,9 +13,8 @@ use quipu_link::session::{Place, Terms};
 use quipu_link::stream::Incoming;
 use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, Key, LinkError};
-use quipu_wire::message::{Message, Ping, SessionId};
+use quipu_protocol::message::{Message, Ping, Refusal, SessionId};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 use std::time::Duration;
@@ -93,15 +92,19 @@ impl Resumption {
             name: &self.options.program,
             patience,
         };
-        let greeted = dial.resume(is_bulk, &place)?;
+        let greeted = match dial.resume(is_bulk, &place) {
+            // The node answers itself, so there is no such session. It is asked, as itself, why.
+            Err(LinkError::WrongKey { found, .. }) if found == self.options.node => {
+                dial.resume(is_bulk, &Place { key: None, ..place })
+            }
+            greeted => greeted,
+        }?;
         incoming.resume(greeted.connection, greeted.terms.received)
     }
 }
 
 /// What is made of attempts that came to nothing.
 struct Judge {
-    /// The node's own key.
-    node: Fingerprint,
     /// For how long nobody has to listen there until that is believed.
     refusals: Duration,
     /// Since when nobody does.
@@ -110,17 +113,8 @@ struct Judge {
 
 impl Judge {
     fn new(options: &Options) -> Self {
-        let is_here = |address: SocketAddr| address.ip().is_loopback();
-        let all = options.address.to_socket_addrs();
-        // On this machine, the system knows.
-        let is_here = all.is_ok_and(|mut all| all.all(is_here));
         Self {
-            node: options.node,
-            refusals: if is_here {
-                Duration::ZERO
-            } else {
-                options.refusals
-            },
+            refusals: options.refusals,
             refused: None,
         }
     }
@@ -130,17 +124,22 @@ impl Judge {
     fn ends(&mut self, error: &LinkError, now: Duration) -> Option<String> {
         let before = self.refused.take();
         match error {
-            // Nobody listens there any more: the node was ended, and its sessions with it. Or a router has forgotten the way.
-            LinkError::Unreachable { source, .. }
+            // Nobody listens there any more: the node was ended, and its sessions with it. Or a router has forgotten the way; or what
+            // forwards to the node, on this machine or another, starts anew.
+            LinkError::Unreachable { address, source }
                 if source.kind() == ErrorKind::ConnectionRefused =>
             {
                 let since = *self.refused.insert(before.unwrap_or(now));
-                (now.saturating_sub(since) >= self.refusals).then(|| error.to_string())
+                let is_finished = now.saturating_sub(since) >= self.refusals;
+                is_finished
+                    .then(|| format!("the node was stopped: nobody listens at {address} any more"))
             }
             // It answers itself: there is no such session any more.
-            LinkError::WrongKey { found, .. } if *found == self.node => {
-                Some("its session there has ended".to_owned())
-            }
+            LinkError::Refused {
+                refusal: Refusal::NoSession,
+                text,
+                ..
+            } => Some(format!("its session there has ended: {text}")),
             LinkError::Refused { .. }
             | LinkError::Wire { .. }
             | LinkError::Unexpected { .. }
@@ -218,7 +217,6 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_wire::message::Refusal;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -250,7 +248,6 @@ mod tests {
             text: String::new(),
         };
         assert!(judge.ends(&refused, SECOND).is_some());
-        assert!(judge.ends(&wrong_key(2), SECOND).is_some());
         for seconds in 0..1000 {
             let now = seconds * SECOND;
             assert!(judge.ends(&wrong_key(3), now).is_none());
@@ -263,17 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn that_nobody_listens_is_believed_after_a_while_and_on_this_machine_at_once() {
-        let options = Options::new("lab", "10.0.0.1:4760", key(2));
+    fn that_nobody_listens_is_believed_after_a_while_and_not_sooner_on_this_machine() {
+        for address in ["10.0.0.1:4760", "127.0.0.1:4760"] {
+            nobody_listens(&Options::new("lab", address, key(2)));
+        }
+    }
+
+    fn nobody_listens(options: &Options) {
         let (refused, wait) = (unreachable(ErrorKind::ConnectionRefused), options.refusals);
-        let mut judge = Judge::new(&options);
+        let mut judge = Judge::new(options);
         assert!(judge.ends(&refused, SECOND).is_none());
         assert!(judge.ends(&refused, wait).is_none());
         // Somebody else there, or nothing: it begins anew.
         assert!(judge.ends(&wrong_key(3), wait + SECOND).is_none());
         assert!(judge.ends(&refused, 2 * wait).is_none());
         assert!(judge.ends(&refused, 3 * wait).is_some());
-        let mut here = Judge::new(&Options::new("lab", "127.0.0.1:4760", key(2)));
-        assert!(here.ends(&refused, SECOND).is_some());
     }
 }

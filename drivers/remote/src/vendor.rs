@@ -9,16 +9,16 @@ use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
-use quipu_core::event::Waiter;
-use quipu_core::operation::Migration;
-use quipu_core::{BuiltIn, Command, Context, ErrorKind, NativeQueue, Result};
-use quipu_driver_vendor::launch::CodeRef;
-use quipu_driver_vendor::queue::Wake;
-use quipu_driver_vendor::{Doer, Flight, Obstacle, Status, Vendor, Work};
+use quipu_device_queue::launch::CodeRef;
+use quipu_device_queue::queue::Wake;
+use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, Work};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_link::session::{Greeted, NodeDevice};
 use quipu_link::stream::{Duplex, Incoming};
-use quipu_wire::frame::Stream;
+use quipu_protocol::frame::Stream;
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::operation::Migration;
+use quipu_scheduler::{BuiltIn, Command, Context, ErrorKind, NativeQueue, Result};
 use std::any::{Any, TypeId};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -156,6 +156,8 @@ impl Vendor for Remote {
     const INSTEAD: &'static str =
         "write it with `#[kernel]`, and serve from a program that has it, or in OpenCL C";
     const TELLS: bool = true;
+    // A node's devices may each have a memory of their own.
+    const MOVES_WITHIN_SPACES: bool = true;
     // As much as is on its way on a network that is far: on one of a millisecond, four commands in a microsecond.
     const CREDIT: usize = 4096;
 
@@ -180,14 +182,14 @@ impl Vendor for Remote {
         &self.devices
     }
 
-    fn doer_of(_device: &Device, command: &Command) -> Doer {
-        forward::doer_of(command)
+    fn executor_of(_device: &Device, command: &Command) -> Executor {
+        forward::executor_of(command)
     }
 
-    fn doer_of_content(device: &Device, migration: &Migration) -> Doer {
+    fn executor_of_content(device: &Device, migration: &Migration) -> Executor {
         match forward::finds_content(device, migration) {
-            true => Doer::Device,
-            false => Doer::Host,
+            true => Executor::Device,
+            false => Executor::Host,
         }
     }
 
@@ -207,7 +209,7 @@ impl Vendor for Remote {
     }
 
     fn status(&self, signal: &Point) -> std::result::Result<Status<Refusal>, Refusal> {
-        if signal.is_over() {
+        if signal.is_finished() {
             // Also of one that has failed: why is said as it lands.
             return Ok(Some(Ok(())));
         }
@@ -245,8 +247,9 @@ impl Vendor for Remote {
             && let Some(device) = work.command().queue().device()
             && device.lost().is_none()
         {
-            // The node knows what was only in that device's memory, and says so of whatever needs it.
-            Context::device_lost(device, reason, false);
+            // A node knows what was only in that device's memory, and says so of whatever needs it; not if it is gone itself.
+            let memory_is_gone = work.device().link.loss().is_some();
+            Context::device_lost(device, reason, memory_is_gone);
         }
         Err(error)
     }

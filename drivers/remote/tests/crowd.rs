@@ -4,11 +4,11 @@
 mod support;
 
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{AccessMode, Context, Device, QueueOptions, Request};
 use quipu_link::Key;
 use quipu_node::Limits;
 #[cfg(target_os = "linux")]
 use quipu_node::{Spawn, serve_session};
+use quipu_scheduler::{AccessMode, Context, Device, QueueOptions, Request};
 use std::borrow::Borrow;
 use std::time::Duration;
 use support::lossy::{Host, access};
@@ -134,4 +134,32 @@ fn crowd<K: Borrow<Key> + Sync>(rig: &Rig, keys: &[K]) {
     while rig.node.sessions() > 0 || rig.node.session_bytes() > 0 {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn more_buffers_than_a_session_may_have_fail_and_say_so_and_others_stay_where_they_are() {
+    let _watchdog = Watchdog::start(Duration::from_secs(900), "many buffers".to_owned());
+    // More than would find room if each took a page or two, or a place in a small table.
+    const MANY: usize = 70_000;
+    let limits = Limits {
+        buffers: MANY as u32,
+        ..Limits::default()
+    };
+    let rig = Rig::new(pool(1), limits);
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default());
+    let queue = queue.unwrap();
+    let fill = |memory: &quipu_scheduler::MemoryRef| {
+        queue.fill(access(memory, AccessMode::Overwrite), &[1], &[])
+    };
+    let all: Vec<_> = (0..MANY).map(|_| context.memory(64).unwrap()).collect();
+    let filled: Vec<_> = all.iter().map(|memory| fill(memory).unwrap()).collect();
+    filled.iter().for_each(|event| event.wait().unwrap());
+    // None had to make room for another.
+    assert_eq!(rig.node.session_bytes(), 64 * MANY as u64);
+    let one_more = context.memory(64).unwrap();
+    let error = fill(&one_more).unwrap().wait().unwrap_err().to_string();
+    assert!(error.contains("takes at most 70000 buffers"), "{error}");
+    assert!(Limits::default().buffers >= 10_000_000);
 }

@@ -6,10 +6,12 @@
 mod support;
 
 use quipu_conformance::Watchdog;
-use quipu_core::operation::HostMemory;
-use quipu_core::{Access, AccessMode, Context, Device, ErrorKind, MemoryRef, Queue, QueueOptions};
 use quipu_node::{Spawn, serve_session};
-use quipu_wire::message::{LinkKind, LinkState};
+use quipu_protocol::message::{LinkKind, LinkState};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
+    Access, AccessMode, Context, Device, ErrorKind, MemoryRef, Queue, QueueOptions,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use support::pair::Pair;
@@ -66,7 +68,11 @@ fn host(bytes: &mut [u8]) -> HostMemory {
 }
 
 /// Copies one half of a buffer to the other.
-fn swap(queue: &Queue, memory: &MemoryRef, hop: u64) -> quipu_core::Result<quipu_core::Event> {
+fn swap(
+    queue: &Queue,
+    memory: &MemoryRef,
+    hop: u64,
+) -> quipu_scheduler::Result<quipu_scheduler::Event> {
     let half = memory.size() / 2;
     let part = |second: bool, mode| Access {
         memory,
@@ -185,9 +191,11 @@ fn bytes_go_from_process_to_process() {
     assert!(after.0 - before.0 < SIZE as u64 / 4);
     // Each is known to the other by the key of its session's process.
     let [near, far] = &pair.rigs;
+    // A session's process may be late to answer its node, which waits for no more than a moment.
     let link = |rig: &Rig, kind| {
-        let links = rig.look().links.links;
-        links.into_iter().find(|link| link.kind == kind).unwrap()
+        let mut looks = std::iter::repeat_with(|| rig.look().links.links);
+        let found = looks.find_map(|links| links.into_iter().find(|link| link.kind == kind));
+        found.expect("it is looked for until it is found")
     };
     for (rig, other) in [(near, far), (far, near)] {
         let own = link(rig, LinkKind::Commands);
@@ -225,16 +233,25 @@ fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let _watchdog = watchdog("a killed peer");
     for turn in 0..2_usize {
-        let before = session_processes();
+        // Those of a test before this one may be ending yet.
+        while !session_processes().is_empty() {
+            std::thread::yield_now();
+        }
         let pair = pair(3 + turn as u64);
         let devices = pair.devices();
         let context = Context::new(&devices).unwrap();
         let queues = queues(&context, &devices);
-        let sessions = session_processes().into_iter();
-        let mut sessions: Vec<i32> = sessions.filter(|id| !before.contains(id)).collect();
-        assert_eq!(sessions.len(), 2);
+        // The system lists a process twice, or leaves it out, where the thread that has started it ends meanwhile.
+        let sessions = loop {
+            let mut sessions = session_processes();
+            sessions.sort_unstable();
+            sessions.dedup();
+            if sessions.len() == 2 {
+                break sessions;
+            }
+            std::thread::yield_now();
+        };
         // Mostly now the one's, now the other's. Which it was is seen below: processes are started in any order, and numbers begin anew.
-        sessions.sort_unstable();
         let process = sessions[turn];
         let moved = context.memory(1 << 20).unwrap();
         let own = [context.memory(64).unwrap(), context.memory(64).unwrap()];

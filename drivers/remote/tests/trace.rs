@@ -6,8 +6,8 @@
 mod support;
 
 use quipu_conformance::folding;
-use quipu_core::{Access, AccessMode, Context, QueueOptions, Request, clock, trace};
 use quipu_node::Limits;
+use quipu_scheduler::{Access, AccessMode, Context, QueueOptions, Request, clock, trace};
 use serde_json::Value;
 use support::{Rig, pool};
 

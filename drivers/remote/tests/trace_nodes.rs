@@ -6,10 +6,10 @@
 mod support;
 
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{
+use quipu_node::{Spawn, serve_session};
+use quipu_scheduler::{
     Access, AccessMode, Context, Event, MemoryRef, QueueOptions, Request, UserEvent, clock, trace,
 };
-use quipu_node::{Spawn, serve_session};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What the simulated devices are, as the machine's configuration says.
 
 use crate::engine::Configuration;
-use quipu_core::{DeviceKind, DeviceProperties, MemorySpace};
+use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
 
 /// Bytes that a block may share: what a multiprocessor of a small accelerator has.
 const SHARED_MEMORY: u64 = 64 << 10;
@@ -30,15 +30,15 @@ pub(crate) fn properties(
                 kind: DeviceKind::Simulated,
                 vendor: "Quipu".to_owned(),
                 multiprocessors: u32::try_from(device.parallel_groups).unwrap_or(u32::MAX),
-                max_grid_blocks: [quipu_core::front::MAX_GROUPS; 3],
-                max_grid_block_count: quipu_core::front::MAX_GROUPS,
+                max_grid_blocks: [quipu_scheduler::front::MAX_GROUPS; 3],
+                max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
                 max_block_threads: [BLOCK_THREADS; 3],
                 max_block_thread_count: BLOCK_THREADS,
                 max_thread_elements: [u64::MAX; 3],
                 max_thread_element_count: u64::MAX,
                 shared_memory_per_block: SHARED_MEMORY,
                 global_memory: capacity,
-                max_buffer: capacity.min(quipu_core::access::MAX_MEMORY_BYTES),
+                max_buffer: capacity.min(quipu_scheduler::access::MAX_MEMORY_BYTES),
                 warp_sizes: vec![1],
                 clock_mhz: None,
                 memory: MemorySpace::Own(space),

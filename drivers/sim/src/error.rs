@@ -2,8 +2,8 @@
 
 use crate::device;
 use crate::engine::{DeviceId, Failure, MachineError, MemoryError, SpaceId};
-use quipu_core::Error;
-use quipu_core::error::ErrorKind;
+use quipu_scheduler::Error;
+use quipu_scheduler::error::ErrorKind;
 
 /// Why a device is lost, as errors say it.
 pub(crate) const LOST: &str = "the simulated machine lost it";

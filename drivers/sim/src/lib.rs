@@ -8,6 +8,7 @@
 //! | `memory` | allocations of the machine's spaces |
 //! | `device` | what the devices are |
 //! | `error` | the machine's failures as the core's errors |
+//! | `view` | the machine as others see it while it is the driver's |
 //!
 //! The engine knows nothing of Quipu's core; the rest is an adapter between the two, and none of it is simulated: it
 //! does what the driver of a real accelerator with queues and events of its own would do.
@@ -37,15 +38,17 @@ mod error;
 mod memory;
 mod program;
 mod queue;
+mod view;
 
 use engine::{
     Configuration, DeviceId, DeviceStatistics, Fault, HostInteractions, Machine, Mode, Record,
 };
 pub use queue::SimQueue;
 use queue::ledger::Ledger;
-use quipu_core::error::{ErrorKind, Result};
+use quipu_scheduler::error::{ErrorKind, Result};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+pub use view::MachineView;
 
 /// The driver of a simulated machine.
 pub struct SimDriver {
@@ -79,6 +82,7 @@ impl SimDriver {
     }
 
     fn new(configuration: Configuration, mode: Mode) -> Result<Arc<Self>> {
+        quipu_scheduler::process::enter()?;
         let link = Arc::new(OnceLock::<Weak<Shared>>::new());
         let callback = {
             let link = Arc::clone(&link);
@@ -107,11 +111,10 @@ impl SimDriver {
         Ok(Arc::new(Self { shared }))
     }
 
-    /// The machine: for its memory, log, faults, and whatever has no method here. Commands that are uploaded to it
-    /// directly must not use tags that the driver could give: those count up from zero.
+    /// The machine, to be looked at and moved on.
     #[must_use]
-    pub fn machine(&self) -> &Machine {
-        &self.shared.machine
+    pub fn machine(&self) -> MachineView<'_> {
+        MachineView(&self.shared.machine)
     }
 
     /// What a device has done.
@@ -154,7 +157,8 @@ impl SimDriver {
     /// # Errors
     /// If it could never happen.
     pub fn arm(&self, fault: Fault) -> Result<()> {
-        self.machine()
+        let machine = &self.shared.machine;
+        machine
             .with(|simulation| simulation.arm(fault))
             .map_err(|error| {
                 ErrorKind::InvalidArgument {

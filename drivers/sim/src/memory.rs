@@ -5,8 +5,8 @@
 use crate::Shared;
 use crate::engine::{DeviceAddress, MemoryError, Region, SpaceId};
 use crate::error::of_memory;
-use quipu_core::error::Result;
-use quipu_core::memory::Memory;
+use quipu_scheduler::error::Result;
+use quipu_scheduler::memory::Memory;
 
 /// The alignment of every allocation: what the widest elements and a cache line need, as real accelerators give it.
 const ALIGNMENT: u64 = 256;

@@ -16,12 +16,12 @@ use crate::engine::{
 };
 use crate::error::of_device;
 use crate::queue::{Inside, SimQueue};
-use quipu_core::access::Argument;
-use quipu_core::clock;
-use quipu_core::driver::Held;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::operation::{Endpoint, Migration, Operation};
-use quipu_core::{Command, RawArgument, SpaceId};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::clock;
+use quipu_scheduler::driver::CommandRef;
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::operation::{Endpoint, Migration, Operation};
+use quipu_scheduler::{Command, RawArgument, SpaceId};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -134,12 +134,14 @@ fn space_of(command: &Command) -> SpaceId {
     command
         .queue()
         .device()
-        .map_or(SpaceId::HOST, quipu_core::Device::space)
+        .map_or(SpaceId::HOST, quipu_scheduler::Device::space)
 }
 
 /// An argument's bytes in a space of the machine, allocated if need be.
-fn region(argument: &Argument, space: SpaceId) -> Result<Region> {
-    let allocation = argument.memory().allocation(space)?;
+fn region(argument: &Argument<'_>, space: SpaceId) -> Result<Region> {
+    // SAFETY: only the thread that pumps makes a plan of a command, which it hands over next, and it is the one that hands
+    // commands to the machine.
+    let allocation = unsafe { argument.memory().allocation(space) }?;
     let address = DeviceAddress::from_raw(allocation.address).add(argument.offset());
     Ok(Region::new(address, argument.length()))
 }
@@ -151,7 +153,7 @@ pub(crate) struct Started {
     /// The command's number in the ledger.
     pub(crate) sequence: u64,
     /// The command.
-    pub(crate) held: Held,
+    pub(crate) held: CommandRef,
     /// Its device.
     pub(crate) device: usize,
     /// Its arguments on the machine.
@@ -162,7 +164,7 @@ impl Started {
     /// What the device does when it starts the command.
     pub(crate) fn run(self, memory: &mut MemoryAccess<'_>) -> Result<(), String> {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
-        let _inside = Inside::enter();
+        let _inside = Inside::enter(shared.machine.mode());
         let now = shared.machine.with(|simulation| simulation.now());
         // What ended before on the machine was mapped by this offset or a smaller one, so it has not ended later.
         let offset = shared.ledger().note_start(self.sequence);
@@ -229,7 +231,8 @@ impl Started {
             }
             Operation::Fill(fill) => {
                 let arguments = self.resolve(memory).map_err(refused)?;
-                // SAFETY: as above.
+                // SAFETY: started; the arguments are valid and this command's own for the effect's time; it is one
+                // group, run once.
                 unsafe { fill.fill(arguments[0]) };
                 Ok(())
             }

@@ -3,16 +3,16 @@
 
 mod support;
 
-use quipu_core::driver::{Notification, Submission};
-use quipu_core::error::ErrorKind;
-use quipu_core::event::Waiter;
-use quipu_core::queue::QueueShared;
-use quipu_core::{
+use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Misreport, Progress};
+use quipu_driver_sim::{SimDriver, SimQueue};
+use quipu_scheduler::driver::{Notification, Submission};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::queue::QueueShared;
+use quipu_scheduler::{
     AccessMode, Context, Device, DeviceProperties, Driver, Error, Event, QueueOptions, Request,
     Result, UserEvent,
 };
-use quipu_driver_sim::engine::{Configuration, DeviceId, Fault, KindFilter, Misreport, Progress};
-use quipu_driver_sim::{SimDriver, SimQueue};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::{Rig, all, map, on_all, read, step, update, view, write};
@@ -85,7 +85,8 @@ fn what_was_read_for_a_failed_transfer_does_not_reach_the_host() {
     update(&queue, &buffer, 1, &[]).wait().unwrap();
     let mut cells = vec![42_u64; 4];
     // SAFETY: the wait below ends before the vector does.
-    let to = unsafe { quipu_core::operation::HostMemory::new(cells.as_mut_ptr().cast(), 32, None) };
+    let to =
+        unsafe { quipu_scheduler::operation::HostMemory::new(cells.as_mut_ptr().cast(), 32, None) };
     let event = queue
         .read(all(&buffer, AccessMode::Read), to, 32, &[], &[])
         .unwrap();
@@ -366,7 +367,7 @@ fn host_tasks_see_device_memory() {
             accesses: &accesses,
             ..Request::default()
         };
-        let task = move |arguments: &[quipu_core::RawArgument]| {
+        let task = move |arguments: &[quipu_scheduler::RawArgument]| {
             let cells = view(&arguments[0]);
             keep.lock().unwrap().extend_from_slice(cells);
             cells[1] = 9;
@@ -391,7 +392,7 @@ fn native_calls_are_handed_the_machine() {
             accesses: &accesses,
             ..Request::default()
         };
-        let call = move |arguments: &[quipu_core::RawArgument]| {
+        let call = move |arguments: &[quipu_scheduler::RawArgument]| {
             assert_eq!(native.device, DeviceId(1));
             let statistics = native.machine().with(|it| it.statistics(native.device));
             // The image with the kernel before.
@@ -464,7 +465,8 @@ struct Overtaking {
     overtakes: AtomicBool,
 }
 
-impl Driver for Overtaking {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Overtaking {
     fn name(&self) -> &'static str {
         self.machine.name()
     }
@@ -504,8 +506,9 @@ impl Driver for Overtaking {
         self.machine.allocate(key, size)
     }
 
-    fn free(&self, key: u32, address: u64, size: u64) {
-        self.machine.free(key, address, size);
+    unsafe fn free(&self, key: u32, address: u64, size: u64) {
+        // SAFETY: the caller makes sure of what `Driver::free` asks for, which is the same.
+        unsafe { self.machine.free(key, address, size) };
     }
 }
 
@@ -543,7 +546,7 @@ fn what_fails_while_a_dependant_is_enqueued_fails_it_too() {
         waits: &waits,
         ..Request::default()
     };
-    let task = move |_: &[quipu_core::RawArgument]| {
+    let task = move |_: &[quipu_scheduler::RawArgument]| {
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     };

@@ -3,10 +3,10 @@
 
 mod support;
 
-use quipu_core::{AccessMode, Context, Device, Driver, QueueOptions, Request};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
+use quipu_scheduler::{AccessMode, Context, Device, Driver, QueueOptions, Request};
 use std::fmt::Write;
 use std::num::NonZero;
 use std::sync::Arc;

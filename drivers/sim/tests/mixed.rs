@@ -4,13 +4,13 @@
 
 mod support;
 
-use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
-    RawArgument, Request, UserEvent,
-};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::{Configuration, Mode, PickOrder, RacePolicy, SpaceId};
+use quipu_scheduler::{
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
+    RawArgument, Request, UserEvent,
+};
 use std::num::NonZero;
 use std::sync::{Arc, Mutex};
 use support::{Kernel, part, step, view};
@@ -167,7 +167,7 @@ fn launch(
     name: &'static str,
     accesses: &[Access<'_>],
     waits: &[Event],
-    body: impl Fn(&[RawArgument]) -> quipu_core::Result<()> + Send + Sync + 'static,
+    body: impl Fn(&[RawArgument]) -> quipu_scheduler::Result<()> + Send + Sync + 'static,
 ) -> Event {
     let request = Request {
         accesses,

@@ -3,15 +3,15 @@
 
 mod support;
 
-use quipu_core::error::ErrorKind;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
-    AccessMode, Context, Event, MemoryRef, Priority, Queue, QueueOptions, Request, SpaceId,
-    UserEvent,
-};
 use quipu_driver_sim::engine::{
     Bandwidth, Configuration, DeviceId, Fault, Occurrence, PickOrder, Progress,
     SpaceId as EngineSpace, Unit,
+};
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
+    AccessMode, Context, Event, MemoryRef, Priority, Queue, QueueOptions, Request, SpaceId,
+    UserEvent,
 };
 use support::{Kernel, Rig, all, map, on_all, part, read, step, update, view, write};
 
@@ -60,12 +60,15 @@ fn two_devices_write_the_halves_of_one_buffer() {
     for round in 0..4_u64 {
         for (device, queue) in queues.iter().enumerate() {
             let half = part(&buffer, 32 * device as u64, 32, AccessMode::ReadWrite);
-            let kernel = Kernel("half", move |arguments: &[quipu_core::RawArgument]| {
-                for cell in view(&arguments[0]) {
-                    *cell = step(*cell, round + 100 * device as u64);
-                }
-                Ok(())
-            });
+            let kernel = Kernel(
+                "half",
+                move |arguments: &[quipu_scheduler::RawArgument]| {
+                    for cell in view(&arguments[0]) {
+                        *cell = step(*cell, round + 100 * device as u64);
+                    }
+                    Ok(())
+                },
+            );
             let accesses = [half];
             let request = Request {
                 accesses: &accesses,
@@ -378,7 +381,7 @@ fn touch(queue: &Queue, buffers: &[&MemoryRef], waits: &[Event]) -> Event {
         waits,
         ..Request::default()
     };
-    let touch = Kernel("touch", |_: &[quipu_core::RawArgument]| Ok(()));
+    let touch = Kernel("touch", |_: &[quipu_scheduler::RawArgument]| Ok(()));
     queue.launch(touch, 1, &request).unwrap()
 }
 
@@ -405,7 +408,7 @@ fn what_waits_for_a_command_that_came_back_and_failed_is_let_go() {
         waits: &[gate.event()],
         ..Request::default()
     };
-    let nothing = Kernel("nothing", |_: &[quipu_core::RawArgument]| Ok(()));
+    let nothing = Kernel("nothing", |_: &[quipu_scheduler::RawArgument]| Ok(()));
     let gated = last.launch(nothing, 1, &request).unwrap();
     // One comes after it and may succeed, one needs it.
     let after = write(&queue, &read_by_it, &[5; 8]);
@@ -482,7 +485,9 @@ fn what_waits_for_a_command_of_a_lost_device_that_waits_for_the_host_gives_its_m
         _ => None,
     });
     // It comes back, and finds its device gone. What waits for it is on the other.
-    let lost = rig.driver.machine().with(|simulation| {
+    // SAFETY: nothing is uploaded, set or freed.
+    let machine = unsafe { rig.driver.machine().whole() };
+    let lost = machine.with(|simulation| {
         assert!(simulation.recall(uploaded.unwrap()));
         // It is on its way.
         simulation.step();
@@ -527,7 +532,7 @@ fn what_was_swapped_out_is_freed_and_lost_as_anything() {
         accesses: &all_of_them,
         ..Request::default()
     };
-    let too_much = Kernel("too much", |_: &[quipu_core::RawArgument]| Ok(()));
+    let too_much = Kernel("too much", |_: &[quipu_scheduler::RawArgument]| Ok(()));
     let error = queue.launch(too_much, 1, &request).unwrap().wait();
     assert!(matches!(
         error.unwrap_err().kind(),

@@ -4,9 +4,9 @@
 
 mod support;
 
-use quipu_core::memory::mapping::HostQueue;
-use quipu_core::{AccessMode, trace};
 use quipu_driver_sim::engine::Configuration;
+use quipu_scheduler::memory::mapping::HostQueue;
+use quipu_scheduler::{AccessMode, trace};
 use serde_json::Value;
 use std::path::Path;
 use support::{Rig, map, read, update, view};

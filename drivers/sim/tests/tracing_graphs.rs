@@ -4,9 +4,9 @@
 
 mod support;
 
-use quipu_core::graph::NodeRequest;
-use quipu_core::{AccessMode, RawArgument, Recording, trace};
 use quipu_driver_sim::engine::Configuration;
+use quipu_scheduler::graph::NodeRequest;
+use quipu_scheduler::{AccessMode, RawArgument, Recording, trace};
 use serde_json::Value;
 use std::path::Path;
 use support::{Kernel, Rig, all, read, step, update, view};
@@ -19,7 +19,7 @@ fn a_trace_shows_the_commands_of_each_launch() {
         let rig = Rig::manual(Configuration::separate_memory(2, 1 << 20));
         let queues = [rig.queue(0), rig.queue(1)];
         let cells = rig.cells(10);
-        let mut recording = Recording::new(&rig.context);
+        let recording = Recording::new(&rig.context);
         for (name, queue) in ["first", "second"].into_iter().zip(&queues) {
             let kernel = Kernel(name, |arguments: &[RawArgument]| {
                 view(&arguments[0])

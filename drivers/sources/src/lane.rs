@@ -6,10 +6,13 @@
 
 use crate::NAME;
 use crate::passed::Arguments;
-use quipu_core::command::{ToDrivers, slab};
-use quipu_core::native::panicked;
-use quipu_core::operation::Operation;
-use quipu_core::{BuiltIn, BuiltInKernel, Command, Error, ErrorKind, Passed, RawArgument, Result};
+use quipu_scheduler::command::{ToDrivers, slab};
+use quipu_scheduler::native::panicked;
+use quipu_scheduler::operation::Operation;
+use quipu_scheduler::process::or_end;
+use quipu_scheduler::{
+    BuiltIn, BuiltInKernel, Command, Error, ErrorKind, Passed, RawArgument, Result,
+};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +94,7 @@ impl Lane {
             let own = Arc::clone(&lane.0);
             std::thread::Builder::new()
                 .name("quipu-source".to_owned())
-                .spawn(move || own.run_all())?;
+                .spawn(move || or_end("quipu-source", || own.run_all()))?;
         }
         Ok(lane)
     }
@@ -250,7 +253,7 @@ impl Shared {
         let resolve = || -> Result<Vec<RawArgument>> {
             let arguments = command.arguments().iter();
             arguments
-                .map(quipu_core::access::Argument::on_host)
+                .map(quipu_scheduler::access::Argument::on_host)
                 .collect()
         };
         match command.operation() {

@@ -30,8 +30,8 @@ pub mod source;
 mod stream;
 
 use lane::{BuiltInDevice, Lane};
-use quipu_core::driver::Notification;
-use quipu_core::{
+use quipu_scheduler::driver::Notification;
+use quipu_scheduler::{
     BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, Driver, ErrorKind, MemorySpace, Result,
 };
 pub use source::Source;
@@ -72,6 +72,7 @@ impl Options {
     /// If there would be no devices, or two of the same name; if a source's file cannot be read or makes no sense; if the
     /// system gives no threads.
     pub fn start(self) -> Result<Arc<SourcesDriver>> {
+        quipu_scheduler::process::enter()?;
         let failed = |problem: String| ErrorKind::InvalidArgument {
             what: "start sources of data",
             problem,
@@ -120,7 +121,8 @@ pub struct SourcesDriver {
 /// The driver's name.
 const NAME: &str = "sources";
 
-impl Driver for SourcesDriver {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for SourcesDriver {
     fn name(&self) -> &'static str {
         NAME
     }
@@ -176,8 +178,8 @@ fn properties(device: &dyn BuiltInDevice) -> DeviceProperties {
         max_thread_elements: [u64::MAX; 3],
         max_thread_element_count: u64::MAX,
         shared_memory_per_block: 0,
-        global_memory: quipu_core::access::MAX_MEMORY_BYTES,
-        max_buffer: quipu_core::access::MAX_MEMORY_BYTES,
+        global_memory: quipu_scheduler::access::MAX_MEMORY_BYTES,
+        max_buffer: quipu_scheduler::access::MAX_MEMORY_BYTES,
         warp_sizes: vec![1],
         clock_mhz: None,
         memory: MemorySpace::Host,

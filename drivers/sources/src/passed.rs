@@ -1,6 +1,6 @@
 //! What a kernel was passed, checked against its signature.
 
-use quipu_core::{
+use quipu_scheduler::{
     AccessMode, BuiltInKernel, Command, ErrorKind, Passed, PassedParameter, RawArgument, Result,
 };
 use std::mem::MaybeUninit;
@@ -49,6 +49,9 @@ impl<'a> Arguments<'a> {
         for passed in &passed.parameters {
             all.push(match passed {
                 PassedParameter::Value(bytes) => One::Value(value(bytes)),
+                PassedParameter::Local(_) => {
+                    return Err(refused(kernel, "local memory, which it does not take"));
+                }
                 PassedParameter::Memory { .. } => {
                     let memory = memories.next();
                     let (RawArgument { pointer, length }, mode) =
@@ -158,7 +161,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-fn refused(kernel: &BuiltInKernel, problem: &str) -> quipu_core::Error {
+fn refused(kernel: &BuiltInKernel, problem: &str) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what: "launch a built-in kernel",
         problem: format!("'{}' was passed {problem}", kernel.name),

@@ -4,7 +4,7 @@ use crate::lane::BuiltInDevice;
 use crate::passed::Arguments;
 use crate::signatures;
 use crate::source::{Format, Frames, Pixels, Source};
-use quipu_core::BuiltInKernel;
+use quipu_scheduler::BuiltInKernel;
 use std::time::{Duration, Instant};
 
 const NEXT: &str = "next_frame";

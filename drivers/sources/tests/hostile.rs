@@ -1,13 +1,13 @@
 //! Launches that no front end of ours would make, as a node's client may: each is refused or run, and nothing else happens.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{
+use quipu_driver_sources::{Options, Source};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{
     Access, AccessMode, BuiltIn, CodeKey, Context, Device, Driver, ErrorKind, MemoryRef, Passed,
     PassedParameter, PortableKernel, Queue, QueueOptions, RawArgument, Request, Result,
 };
-use quipu_driver_sources::{Options, Source};
 use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl PortableKernel for Launched {
         Ok(Arc::new(BuiltIn(self.name.clone().unwrap_or_default())))
     }
 
-    fn pass(&self, _: &[Argument], passed: &mut Passed) -> Result<()> {
+    fn pass(&self, _: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
         passed.clone_from(&self.passed);
         Ok(())
     }

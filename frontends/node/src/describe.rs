@@ -1,9 +1,10 @@
 //! What the devices are, in the protocol's words.
 
-use quipu_core::{Device, DeviceKind};
+use crate::session::runs_texts;
 use quipu_kernel_ir::{KernelText, Module};
-use quipu_wire::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
-use quipu_wire::message::{self, Takes, presentable};
+use quipu_protocol::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
+use quipu_protocol::message::{self, Takes, presentable};
+use quipu_scheduler::{Device, DeviceKind};
 use std::any::TypeId;
 
 /// Makes `use_them` see all devices as messages, which borrow.
@@ -19,7 +20,7 @@ pub(crate) fn described<R>(
             let sizes = properties.warp_sizes.iter().copied();
             let sizes = sizes.filter(|size| size.is_power_of_two());
             let sizes: Vec<_> = sizes.take(MAX_WARP_SIZES).map(Into::into).collect();
-            let driver = text(device.driver_name());
+            let selector = text(&device.selector());
             let mut kernels = String::new();
             for kernel in device.built_in_kernels() {
                 let line = kernel.to_string();
@@ -34,7 +35,7 @@ pub(crate) fn described<R>(
                 kernels,
                 text(&properties.name),
                 text(&properties.vendor),
-                driver,
+                selector,
                 sizes,
             )
         })
@@ -42,7 +43,7 @@ pub(crate) fn described<R>(
     let all = devices.iter().zip(&texts).enumerate();
     let messages: Vec<_> = all
         .map(
-            |(number, (device, (kernels, name, vendor, driver, warp_sizes)))| {
+            |(number, (device, (kernels, name, vendor, selector, warp_sizes)))| {
                 let properties = device.properties();
                 message::Device {
                     number: number as u32,
@@ -63,7 +64,7 @@ pub(crate) fn described<R>(
                     warp_sizes,
                     name,
                     vendor,
-                    driver,
+                    selector,
                     kernels,
                 }
             },
@@ -86,7 +87,7 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
 fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
-    if driver.takes_code(TypeId::of::<KernelText>()) {
+    if driver.takes_code(TypeId::of::<KernelText>()) || runs_texts(device) {
         takes |= Takes::OPENCL_C;
     }
     // What the node's program has natively it also has as a module.

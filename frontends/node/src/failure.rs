@@ -1,8 +1,8 @@
 //! Errors in the protocol's words.
 
-use quipu_core::{Error, ErrorKind};
-use quipu_wire::limits::{MAX_NAME, MAX_TEXT};
-use quipu_wire::message::{Failed, Failure, presentable};
+use quipu_protocol::limits::{MAX_NAME, MAX_TEXT};
+use quipu_protocol::message::{Failed, Failure, presentable};
+use quipu_scheduler::{Error, ErrorKind};
 
 /// A failure as it is sent.
 #[derive(Debug)]
@@ -32,9 +32,16 @@ impl Told {
             ErrorKind::Panicked { what, message } => {
                 (Failure::Panicked, what.as_str(), message.clone())
             }
+            // What it failed to do comes first of the text, as in the error itself.
             ErrorKind::Device {
-                device, message, ..
-            } => (Failure::Device, device.as_str(), message.clone()),
+                device,
+                what,
+                message,
+            } => (
+                Failure::Device,
+                device.as_str(),
+                format!("{what}: {message}"),
+            ),
             ErrorKind::DeviceLost { device, reason } => {
                 (Failure::DeviceLost, device.as_str(), reason.clone())
             }
@@ -54,7 +61,12 @@ impl Told {
             ErrorKind::InvalidSize { what, problem } => {
                 (Failure::InvalidSize, *what, problem.clone())
             }
-            ErrorKind::OutOfBounds { what, .. } => (Failure::InvalidArgument, *what, all()),
+            ErrorKind::OutOfBounds { what, .. } => {
+                let all = all();
+                // The operation is said beside it.
+                let problem = all.strip_prefix(&format!("{what}: ")).unwrap_or(&all);
+                (Failure::InvalidArgument, *what, problem.to_owned())
+            }
             _ => (Failure::Other, "", all()),
         };
         Self {
@@ -82,6 +94,146 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quipu_scheduler::error::{BufferName, Unit};
+
+    fn told(kind: ErrorKind) -> (Failure, String, String) {
+        let told = Told::of(&kind.into());
+        (told.failure, told.what, told.text)
+    }
+
+    /// What `drivers/remote` makes of these is tested there.
+    #[test]
+    fn nothing_of_an_error_is_left_out_and_nothing_said_twice() {
+        let text = str::to_owned;
+        let device = ErrorKind::Device {
+            device: text("a pool"),
+            what: text("run 'k'"),
+            message: text("clSetKernelArg: error -51"),
+        };
+        let expected = (
+            Failure::Device,
+            text("a pool"),
+            text("run 'k': clSetKernelArg: error -51"),
+        );
+        assert_eq!(told(device), expected);
+        let one = || BufferName {
+            label: text("one"),
+            argument: None,
+        };
+        let cause = || ErrorKind::FailedByHost { reason: text("no") }.into();
+        for (kind, failure, what, said) in [
+            (
+                ErrorKind::Kernel {
+                    what: text("'k'"),
+                    message: text("a bad index"),
+                },
+                Failure::Kernel,
+                "'k'",
+                "a bad index",
+            ),
+            (
+                ErrorKind::Panicked {
+                    what: text("'k'"),
+                    message: text("an assertion"),
+                },
+                Failure::Panicked,
+                "'k'",
+                "an assertion",
+            ),
+            (
+                ErrorKind::Dependency { cause: cause() },
+                Failure::Dependency,
+                "",
+                "failed by the host: no",
+            ),
+            (
+                ErrorKind::DeviceLost {
+                    device: text("a pool"),
+                    reason: text("it was pulled out"),
+                },
+                Failure::DeviceLost,
+                "a pool",
+                "it was pulled out",
+            ),
+            (
+                ErrorKind::ContentLost {
+                    buffer: text("one"),
+                    cause: cause(),
+                },
+                Failure::Other,
+                "",
+                "failed by the host: no",
+            ),
+            (
+                ErrorKind::Unsupported {
+                    driver: "opencl",
+                    what: text("run that"),
+                    instead: "use a simpler kernel",
+                },
+                Failure::Unsupported,
+                "opencl",
+                "opencl cannot run that; use a simpler kernel",
+            ),
+            (
+                ErrorKind::InvalidArgument {
+                    what: "copy",
+                    problem: text("the sides overlap"),
+                },
+                Failure::InvalidArgument,
+                "copy",
+                "the sides overlap",
+            ),
+            (
+                ErrorKind::Mapped {
+                    what: "copy",
+                    buffer: one(),
+                    guard: text("view"),
+                    unit: Unit::Bytes,
+                    start: 0,
+                    end: 8,
+                },
+                Failure::Other,
+                "",
+                "copy: 'one' is mapped at bytes 0..8 by 'view'; drop that guard first",
+            ),
+        ] {
+            assert_eq!(told(kind), (failure, text(what), text(said)));
+        }
+        let memory = Told::of(
+            &ErrorKind::OutOfMemory {
+                device: text("a pool"),
+                asked: 8,
+                free: 4,
+                capacity: 6,
+            }
+            .into(),
+        );
+        assert_eq!(
+            (memory.failure, &*memory.what),
+            (Failure::OutOfMemory, "a pool")
+        );
+        assert_eq!(memory.numbers, [8, 4, 6]);
+        let bounds = ErrorKind::OutOfBounds {
+            what: "copy",
+            buffer: one(),
+            unit: Unit::Bytes,
+            start: 3,
+            end: 9,
+            size: 8,
+        };
+        let (failure, what, problem) = told(bounds);
+        assert_eq!((failure, &*what), (Failure::InvalidArgument, "copy"));
+        assert!(
+            problem.starts_with("bytes 3..9 lie outside of 'one', which has 8"),
+            "{problem}"
+        );
+        let size = ErrorKind::InvalidSize {
+            what: "fill",
+            problem: text("it is zero"),
+        };
+        let expected = (Failure::InvalidSize, text("fill"), text("it is zero"));
+        assert_eq!(told(size), expected);
+    }
 
     #[test]
     fn what_was_cancelled_is_named() {

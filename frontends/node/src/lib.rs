@@ -26,6 +26,7 @@ pub mod node;
 pub mod process;
 mod questions;
 mod session;
+mod strangers;
 mod watch;
 
 pub use limits::Limits;
@@ -33,9 +34,15 @@ pub use load::LinkSums;
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
-pub use process::{Restriction, Spawn, remove_scratch, serve_session, serve_session_reading};
+pub use process::{
+    Restriction, Spawn, Weakness, remove_scratch, serve_session, serve_session_reading, weaknesses,
+};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The target of what an operator is to see without asking, in a line each: who was enrolled and who was refused, sessions that begin
+/// and end, and limits. A log that shows it at `info` shows nothing else.
+pub const OPERATOR: &str = "quipu_node::operator";
 
 /// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,10 +1,10 @@
 //! How much of what a session may have.
 
-use quipu_core::access::MAX_MEMORY_BYTES;
 #[cfg(target_os = "linux")]
 use quipu_link::Rights;
 use quipu_link::stream::NOTICED_WITHIN;
-use quipu_wire::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
+use quipu_protocol::limits::{MAX_BUFFER, MAX_FRAME, MIN_FRAME};
+use quipu_scheduler::access::MAX_MEMORY_BYTES;
 use std::time::Duration;
 
 /// How much of what a session, or all of them, may have.
@@ -14,7 +14,7 @@ pub struct Limits {
     pub sessions: usize,
     /// Sessions of one client at once.
     pub client_sessions: usize,
-    /// Connections that have not said hello yet; of more, the oldest is given up.
+    /// Connections that have not said hello yet; of more, those from the address that most come from are given up.
     pub strangers: usize,
     /// Connections that only ask how the node is.
     pub questions: usize,
@@ -26,7 +26,7 @@ pub struct Limits {
     pub inline: u32,
     /// Commands and placeholders of a session whose ends were not acknowledged.
     pub commands: u32,
-    /// Buffers of a session.
+    /// Buffers of a session; fewer, if its process has not the memory to keep so many.
     pub buffers: u32,
     /// Programs of a session.
     pub programs: u32,
@@ -37,6 +37,8 @@ pub struct Limits {
     /// Bytes of all buffers of a session, and of its transfers in each direction. If sessions have processes, also of the buffers
     /// of all sessions of a client together.
     pub session_bytes: u64,
+    /// How many hundredths of the memory that a device has of its own a session may have, if sessions have processes.
+    pub device_percent: u32,
     /// For how long a session is kept after its connection is lost, at most. Zero: it ends with its connection.
     pub patience: Duration,
     /// For how long a kernel may run: a native one on one core without a pause, another on its device. Zero: for ever, or until its
@@ -54,9 +56,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 256 sessions, 64 of them one client's, of 65,536 commands, 65,536 buffers and 4096 programs each, and as many bytes as there are,
-    /// kept for a minute after a loss; a minute for each program to be compiled. A client's processes have half of the machine's
-    /// memory.
+    /// 256 sessions, 64 of them one client's, of 65,536 commands, [`MOST_BUFFERS`] buffers and 4096 programs each, kept for a minute
+    /// after a loss; a minute for each program to be compiled, and ten for a kernel to run. A client's processes have half of the
+    /// machine's memory, and a session nine tenths of that of each device.
     fn default() -> Self {
         Self {
             sessions: 256,
@@ -67,13 +69,14 @@ impl Default for Limits {
             frame: 1 << 20,
             inline: 1 << 16,
             commands: 1 << 16,
-            buffers: 1 << 16,
+            buffers: MOST_BUFFERS,
             programs: 1 << 12,
             program_bytes: 1 << 19,
             buffer_bytes: MAX_BUFFER,
             session_bytes: u64::MAX,
+            device_percent: 90,
             patience: Duration::from_secs(60),
-            run_time: Duration::ZERO,
+            run_time: Duration::from_secs(600),
             compile_time: Duration::from_secs(60),
             process_bytes: half_the_memory(),
             files: 1024,
@@ -81,6 +84,12 @@ impl Default for Limits {
         }
     }
 }
+
+/// Buffers of a session, at most, without another limit.
+pub const MOST_BUFFERS: u32 = 1 << 24;
+
+/// Bytes that a session's process has for each buffer beside its contents, at most.
+const OF_BUFFER: u64 = 1 << 10;
 
 /// Half of what the machine has, or eight gigabytes where the system does not say.
 fn half_the_memory() -> u64 {
@@ -108,7 +117,7 @@ impl Limits {
 
     /// How many numbers they are.
     #[cfg(target_os = "linux")]
-    pub(crate) const NUMBERS: usize = 19;
+    pub(crate) const NUMBERS: usize = 20;
 
     /// All of them, as they are told to a session's process.
     #[cfg(target_os = "linux")]
@@ -128,6 +137,7 @@ impl Limits {
             self.program_bytes.into(),
             self.buffer_bytes,
             self.session_bytes,
+            self.device_percent.into(),
             time(self.patience),
             time(self.run_time),
             time(self.compile_time),
@@ -154,6 +164,7 @@ impl Limits {
             program_bytes,
             buffer_bytes,
             session_bytes,
+            device_percent,
             patience,
             run_time,
             compile_time,
@@ -175,6 +186,7 @@ impl Limits {
             program_bytes: program_bytes as u32,
             buffer_bytes,
             session_bytes,
+            device_percent: device_percent as u32,
             patience: Duration::from_nanos(patience),
             run_time: Duration::from_nanos(run_time),
             compile_time: Duration::from_nanos(compile_time),
@@ -233,6 +245,9 @@ impl Limits {
             inline: self.inline.min(rides),
             program_bytes: self.program_bytes.min(rides),
             commands: self.commands.max(1),
+            // What is kept for each is memory of the process, too.
+            buffers: u32::try_from(self.process_bytes / OF_BUFFER)
+                .map_or(self.buffers, |most| self.buffers.min(most)),
             buffer_bytes: self.buffer_bytes.min(MAX_BUFFER).min(MAX_MEMORY_BYTES),
             ..self
         }

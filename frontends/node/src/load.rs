@@ -1,6 +1,6 @@
 //! What there is to do on the node's devices, and what goes over its links, for who asks.
 //!
-//! 1. Each session counts its commands by queue ([`tally`](crate::session)). Sums are made when somebody asks.
+//! 1. Each session counts its commands by queue ([`counters`](crate::session)). Sums are made when somebody asks.
 //! 2. Sessions in processes of their own are asked by the node, and waited for, but not for long.
 //! 3. Whether something runs on a device is looked at now and then, for as long as somebody asks. It costs nothing else.
 
@@ -8,8 +8,8 @@ use crate::locked;
 use crate::node::{Home, Shared};
 use crate::session::LinkCount;
 use quipu_link::Fingerprint;
-use quipu_wire::limits::{MAX_LINKS, MAX_QUEUE_LOADS};
-use quipu_wire::message::{LinkEntry, LinkKind, LinkLoad, LinkState, QueueLoad};
+use quipu_protocol::limits::{MAX_LINKS, MAX_QUEUE_LOADS};
+use quipu_protocol::message::{LinkEntry, LinkKind, LinkLoad, LinkState, QueueLoad};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -196,7 +196,7 @@ impl Shared {
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         let count = |session: &Arc<crate::session::Session>| {
             let mut devices: HashMap<usize, DeviceCount> = HashMap::new();
-            for (device, queue) in session.tally().counts() {
+            for (device, queue) in session.counters().counts() {
                 let device = devices.entry(device as usize).or_default();
                 device.queues.push(queue);
             }
@@ -264,7 +264,7 @@ impl Shared {
         let mut runs = vec![false; self.options.devices.len()];
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         for session in sessions {
-            session.tally().note_running(&mut runs);
+            session.counters().note_running(&mut runs);
         }
         let passed = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);
         for (busy, runs) in self.busy.nanoseconds.iter().zip(runs) {

@@ -1,8 +1,8 @@
 //! Kernels that the node's program has itself: clients name them, and no compiler is needed.
 
-use quipu_core::operation::NativeKernel;
-use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Device, Passed, Result};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{AccessMode, Device, Passed, Result};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;

@@ -3,25 +3,27 @@
 use crate::describe::described;
 use crate::limits::Limits;
 use crate::load::{Busy, LinkSums, link_sums};
-use crate::locked;
 use crate::native::Natives;
 use crate::session::Session;
-use quipu_core::Device;
-use quipu_core::driver::{Driver, Lender};
+use crate::strangers::Strangers;
+use crate::{OPERATOR, locked};
 use quipu_link::compression::Compression;
 use quipu_link::gate::{Arrival, Caller, Gate};
-use quipu_link::peer::{Networks, PeerCaller};
+use quipu_link::peer::{Destination, Networks, PeerCaller};
+use quipu_link::stream::IDLE;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key, LinkError, Rights, Route};
-use quipu_wire::FEATURES;
+use quipu_protocol::FEATURES;
 #[cfg(target_os = "linux")]
-use quipu_wire::ROUTE_MAGIC;
-use quipu_wire::message::{
+use quipu_protocol::ROUTE_MAGIC;
+use quipu_protocol::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
-use std::collections::{HashMap, VecDeque};
+use quipu_scheduler::Device;
+use quipu_scheduler::driver::{Driver, InlineExecutor};
+use std::collections::HashMap;
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -40,6 +42,9 @@ pub struct Options {
     pub spin: Duration,
     /// What of the bytes that go to clients is compressed.
     pub compression: Compression,
+    /// After how long without a byte a connection of a session's is lost, if the client pings where it has nothing to say. Not less
+    /// than a second; zero for never.
+    pub idle: Duration,
     /// What patience and limits of time are measured by.
     pub timer: Arc<dyn Timer>,
     /// What nodes have to do with each other.
@@ -50,6 +55,10 @@ pub struct Options {
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
     pub processes: Option<crate::process::Spawn>,
+    /// Sessions are served in their processes also where a [serious weakness](crate::process::Weakness::is_serious) of the sandbox
+    /// lets a client's code read this node's key.
+    #[cfg(target_os = "linux")]
+    pub accepts_weak_sandbox: bool,
 }
 
 impl std::fmt::Debug for Options {
@@ -73,14 +82,34 @@ impl Options {
             limits: Limits::default(),
             spin: Duration::ZERO,
             compression: Compression::default(),
+            idle: IDLE,
             timer: Arc::new(SystemTimer::default()),
             peers: Peering::default(),
             lacks: 0,
             #[cfg(target_os = "linux")]
             processes: None,
+            #[cfg(target_os = "linux")]
+            accepts_weak_sandbox: false,
         }
     }
 }
+
+/// An error that names what is serious of these.
+#[cfg(target_os = "linux")]
+fn refuse_weak_sandbox(weaknesses: &[crate::process::Weakness]) -> io::Result<()> {
+    let serious = weaknesses.iter().filter(|weakness| weakness.is_serious);
+    let all: Vec<&str> = serious.map(|weakness| weakness.what.as_str()).collect();
+    match all.is_empty() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!(
+            "{}; `accept_weak_sandbox` serves all the same",
+            all.join("; ")
+        ))),
+    }
+}
+
+/// Why a session ends whose client has fewer rights than it began with.
+const NARROWED: &str = "the operator has narrowed the rights of this client (`quipu rights`); a new session has what is left";
 
 /// Bytes of writes that may come before their turn, however much memory buffers have.
 const PARKED: u64 = 64 << 20;
@@ -113,6 +142,21 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
+/// Of whose refusals the operator was told in the last minute. Whoever comes decides how many there are.
+#[derive(Default)]
+struct Refusals {
+    since: Duration,
+    said: u32,
+    left_out: u64,
+}
+
+impl Refusals {
+    /// In so much time.
+    const TIME: Duration = Duration::from_secs(60);
+    /// So many are said, at most.
+    const MOST: u32 = 20;
+}
+
 pub(crate) struct Shared {
     gate: Gate,
     pub(crate) options: Options,
@@ -127,10 +171,10 @@ pub(crate) struct Shared {
         allow(dead_code, reason = "of processes that are for one session")
     )]
     pub(crate) has_begun: AtomicBool,
-    /// Connections that have not said hello, oldest first.
-    strangers: Mutex<VecDeque<(u64, TcpStream)>>,
+    pub(crate) strangers: Strangers,
     /// How many connections of each client only ask how the node is.
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
+    refusals: Mutex<Refusals>,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
     /// Commands of sessions that have ended.
@@ -167,9 +211,12 @@ impl Node {
     /// Serves whoever comes to a listener, and is let in by a gate.
     ///
     /// # Errors
-    /// If the system gives no thread, or the listener has no address.
+    /// If the system gives no thread, or the listener has no address; if sessions are to have processes, and the kernel has too little
+    /// of a sandbox, unless that is [accepted](Options::accepts_weak_sandbox).
     pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
+        #[cfg(target_os = "linux")]
+        make_room(&listener)?;
         let networks = options.peers.networks.seen_from(address);
         let options = Options {
             peers: Peering {
@@ -181,7 +228,10 @@ impl Node {
         #[cfg(target_os = "linux")]
         let home = match options.processes.clone() {
             Some(spawn) => {
-                let processes = crate::process::Processes::new(spawn, options.peers.clone());
+                if !options.accepts_weak_sandbox {
+                    refuse_weak_sandbox(&crate::process::weaknesses())?;
+                }
+                let processes = crate::process::Processes::new(spawn, &options);
                 Home::Processes(Arc::new(processes))
             }
             None => Home::Here,
@@ -191,6 +241,7 @@ impl Node {
         let gate = gate.lacking(options.lacks);
         let shared = Shared::new(options, gate, home);
         crate::watch::start(&shared)?;
+        shared.start_usher()?;
         let own = Arc::clone(&shared);
         let listening = std::thread::Builder::new()
             .name("quipu-node".to_owned())
@@ -246,6 +297,13 @@ impl Node {
         }
     }
 
+    /// What ends all sessions, and tells their clients so, for who ends the process without dropping the node. Nobody is let in any
+    /// more.
+    pub fn stop(&self) -> impl FnOnce() + Send + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || shared.stop()
+    }
+
     /// Returns when the node ends, which it does not by itself.
     pub fn wait(mut self) {
         if let Some(listening) = self.listening.take() {
@@ -257,18 +315,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
-        for session in sessions {
-            session.end(GoodbyeReason::ShuttingDown, "the node is shutting down");
-        }
-        #[cfg(target_os = "linux")]
-        if let Home::Processes(processes) = &self.shared.home {
-            processes.shut_down();
-        }
-        for (_, stranger) in locked(&self.shared.strangers).drain(..) {
-            let _ = stranger.shutdown(Shutdown::Both);
-        }
+        self.shared.stop();
         // Its thread waits for somebody to come.
         let mut own = self.address;
         if own.ip().is_unspecified() {
@@ -290,7 +337,19 @@ pub(crate) fn allowed(devices: &[Device], rights: &Rights) -> Vec<Device> {
     devices.iter().filter(may).cloned().collect()
 }
 
-/// Takes connections, each on a thread of its own.
+/// Has the system keep as many connections as it can for who takes them. The standard library asks for few, and one for which there is
+/// no room is tried again a second later.
+#[cfg(target_os = "linux")]
+fn make_room(listener: &TcpListener) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: it takes numbers, of a socket that is open.
+    match unsafe { libc::listen(listener.as_raw_fd(), libc::c_int::MAX) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Takes connections.
 fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
     loop {
         let accepted = listener.accept();
@@ -306,16 +365,7 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
                 continue;
             }
         };
-        let number = shared.next.fetch_add(1, Ordering::Relaxed);
-        shared.note_stranger(number, &stream);
-        let own = Arc::clone(shared);
-        let begun = std::thread::Builder::new()
-            .name("quipu-session".to_owned())
-            .spawn(move || own.see_to(number, stream));
-        if let Err(error) = begun {
-            tracing::warn!(%error, "a connection was not taken: there is no thread for it");
-            shared.forget_stranger(number);
-        }
+        shared.come(stream);
     }
 }
 
@@ -324,6 +374,7 @@ impl Shared {
         let limits = options.limits.sound();
         Arc::new(Self {
             busy: Busy::of(options.devices.len()),
+            strangers: Strangers::new(limits.strangers),
             gate,
             options: Options { limits, ..options },
             begun: Instant::now(),
@@ -331,14 +382,28 @@ impl Shared {
             sessions: Mutex::default(),
             numbers: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
-            strangers: Mutex::default(),
             questions: Mutex::default(),
+            refusals: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             commands_before: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             parked: AtomicU64::new(0),
         })
+    }
+
+    /// Ends all sessions, and tells their clients so. Nobody is let in any more.
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        for session in sessions {
+            session.end(GoodbyeReason::ShuttingDown, "the node is shutting down");
+        }
+        #[cfg(target_os = "linux")]
+        if let Home::Processes(processes) = &self.home {
+            processes.shut_down();
+        }
+        self.strangers.close();
     }
 
     /// A number that no other session of this process has.
@@ -389,7 +454,7 @@ impl Shared {
                 counts[0] = self.bytes.load(Ordering::Acquire);
                 counts[2] = self.commands_before.load(Ordering::Acquire);
                 for session in sessions.values() {
-                    let [held, over] = session.tally().commands();
+                    let [held, over] = session.counters().commands();
                     let [plain, sent] = session.bulk_bytes();
                     let own = [0, held, held + over, plain, sent];
                     counts
@@ -402,37 +467,33 @@ impl Shared {
         }
     }
 
-    /// Ends the sessions of clients whose enrolment was taken back.
-    pub(crate) fn end_revoked(&self) {
-        let text = "the key was revoked";
+    /// Ends the sessions of clients whose enrolment was taken back, and those that began with more rights than their clients have now.
+    pub(crate) fn hold_to_rights(&self) {
         let mut known = HashMap::new();
-        let mut is_revoked = |client| {
-            *known
+        let mut ends = |client, had: &Rights| {
+            let now = known
                 .entry(client)
-                .or_insert_with(|| match self.gate.knows(client) {
-                    Ok(known) => !known,
-                    Err(error) => {
-                        // The list is broken: nobody new is let in, then, and who is there stays.
-                        tracing::warn!(%error, "who may come in is not known");
-                        false
-                    }
-                })
+                .or_insert_with(|| self.gate.rights_of(client));
+            match now {
+                Ok(None) => Some((GoodbyeReason::Revoked, "the key was revoked")),
+                Ok(Some(now)) if !now.cover(had) => Some((GoodbyeReason::Limit, NARROWED)),
+                Ok(Some(_)) => None,
+                Err(error) => {
+                    // The list is broken: nobody new is let in, then, and who is there stays.
+                    tracing::warn!(%error, "who may come in is not known");
+                    None
+                }
+            }
         };
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         for session in sessions {
-            if is_revoked(session.client()) {
-                session.end(GoodbyeReason::Revoked, text);
+            if let Some((reason, text)) = ends(session.client(), session.rights()) {
+                session.end(reason, text);
             }
         }
         #[cfg(target_os = "linux")]
         if let Home::Processes(processes) = &self.home {
-            let clients = processes.clients().into_iter();
-            let revoked: Vec<_> = clients.filter(|client| is_revoked(*client)).collect();
-            if !revoked.is_empty() {
-                processes.end(GoodbyeReason::Revoked, text, |client| {
-                    revoked.contains(&client)
-                });
-            }
+            processes.end(ends);
         }
     }
 
@@ -467,31 +528,34 @@ impl Shared {
         processes.hand_over(route, stream).err()
     }
 
-    pub(crate) fn note_stranger(&self, number: u64, stream: &TcpStream) {
-        let Ok(kept) = stream.try_clone() else {
-            return;
-        };
-        let mut strangers = locked(&self.strangers);
-        strangers.push_back((number, kept));
-        if strangers.len() > self.options.limits.strangers
-            && let Some((_, oldest)) = strangers.pop_front()
-        {
-            let _ = oldest.shutdown(Shutdown::Both);
+    /// True if a connection begins with the name of a session that is there, and that has come already.
+    pub(crate) fn names_session(&self, stream: &TcpStream) -> bool {
+        let mut route = [0; Route::LENGTH];
+        // It is still nobody's else.
+        let peeked = stream.set_nonblocking(true).and_then(|()| {
+            let peeked = stream.peek(&mut route);
+            stream.set_nonblocking(false)?;
+            peeked
+        });
+        let is_whole = peeked.is_ok_and(|length| length == route.len());
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Processes(processes) => {
+                is_whole && Route::decode(route).is_some_and(|route| processes.has(route))
+            }
+            _ => false,
         }
-    }
-
-    pub(crate) fn forget_stranger(&self, number: u64) {
-        locked(&self.strangers).retain(|(other, _)| *other != number);
     }
 
     /// A connection, from its first byte to its last.
     pub(crate) fn see_to(self: &Arc<Self>, number: u64, stream: TcpStream) {
         #[cfg(target_os = "linux")]
         let Some(stream) = self.route(stream) else {
-            return self.forget_stranger(number);
+            return self.strangers.forget(number, false);
         };
         let arrival = self.gate.admit(stream);
-        self.forget_stranger(number);
+        let is_client = matches!(&arrival, Ok(Arrival::Caller(_) | Arrival::Enrolled(_)));
+        self.strangers.forget(number, is_client);
         let caller = match arrival {
             Ok(Arrival::Caller(caller)) => *caller,
             Ok(Arrival::Peer(caller)) => {
@@ -502,11 +566,15 @@ impl Shared {
                 return;
             }
             Ok(Arrival::Enrolled(client)) => {
-                tracing::info!(client = client.name, "enrolled");
+                let key = client.fingerprint;
+                tracing::info!(target: OPERATOR, client = client.name, %key, "enrolled");
                 return;
             }
             Err(error) => {
-                tracing::info!(%error, "not let in");
+                match self.tells_refusal(&error) {
+                    true => tracing::info!(target: OPERATOR, %error, "not let in"),
+                    false => tracing::info!(%error, "not let in"),
+                }
                 return;
             }
         };
@@ -524,8 +592,36 @@ impl Shared {
         };
         match seen {
             Ok(()) => tracing::info!(client = name, "gone"),
+            Err(error) if self.tells_refusal(&error) => {
+                tracing::info!(target: OPERATOR, client = name, %error, "gone");
+            }
             Err(error) => tracing::info!(client = name, %error, "gone"),
         }
+    }
+
+    /// True if the operator is to be told that somebody was refused: as long as these are few.
+    fn tells_refusal(&self, error: &LinkError) -> bool {
+        if !matches!(error, LinkError::TurnedAway { .. }) {
+            return false;
+        }
+        let now = self.options.timer.now();
+        let mut told = locked(&self.refusals);
+        if now.saturating_sub(told.since) >= Refusals::TIME {
+            if told.left_out > 0 {
+                let others = told.left_out;
+                tracing::info!(target: OPERATOR, others, "refused, and not said");
+            }
+            *told = Refusals {
+                since: now,
+                ..Refusals::default()
+            };
+        }
+        let tells = told.said < Refusals::MOST;
+        match tells {
+            true => told.said += 1,
+            false => told.left_out += 1,
+        }
+        tells
     }
 
     /// What a connection is told, to a session or to none.
@@ -550,8 +646,10 @@ impl Shared {
             max_program_bytes: limits.program_bytes,
             max_buffer_bytes: limits.buffer_bytes,
             max_session_bytes: limits.session_bytes,
-            // The system finds out that a machine is gone.
-            idle_ms: 0,
+            // Who only asks how the node is waits for no longer than it likes.
+            idle_ms: session.map_or(0, |_| {
+                u32::try_from(self.options.idle.as_millis()).unwrap_or(u32::MAX)
+            }),
             peer_address: session.and_then(Session::peer_address),
             name: self.gate.name(),
         }
@@ -645,6 +743,12 @@ impl Shared {
             }
             sessions.insert(id, Arc::clone(&session));
         }
+        // The node's process has said so of one that has another.
+        let is_told = matches!(self.home, Home::Here);
+        let client = caller.client().name.clone();
+        if is_told {
+            tracing::info!(target: OPERATOR, client, "a session has begun");
+        }
         let run = || {
             let connection = described(&self.options.devices, |devices| {
                 caller.welcome(self.welcome(Some(&session)), devices)
@@ -657,6 +761,10 @@ impl Shared {
             Ok(())
         });
         session.abort("the session has ended");
+        if is_told {
+            let because = ended.as_ref().err().map(ToString::to_string);
+            tracing::info!(target: OPERATOR, client, because, "a session has ended");
+        }
         self.forget(id);
         ended
     }
@@ -665,7 +773,7 @@ impl Shared {
     pub(crate) fn forget(&self, id: SessionId) {
         let mut sessions = locked(&self.sessions);
         if let Some(session) = sessions.remove(&id) {
-            let commands = session.tally().commands().iter().sum();
+            let commands = session.counters().commands().iter().sum();
             self.commands_before.fetch_add(commands, Ordering::AcqRel);
         }
     }
@@ -695,12 +803,12 @@ impl Shared {
     }
 
     /// Dials another node, if its network is one that the operator allows.
-    pub(crate) fn reach(&self, address: SocketAddr, until: Instant) -> io::Result<TcpStream> {
+    pub(crate) fn reach(&self, to: &Destination, until: Instant) -> io::Result<TcpStream> {
         match &self.home {
             // Its own process may not.
             #[cfg(target_os = "linux")]
-            Home::Session(_, dials) => dials.reach(address, until),
-            _ => self.options.peers.networks.reach(address, until),
+            Home::Session(_, dials) => dials.reach(to, until),
+            _ => self.options.peers.networks.reach(to, until),
         }
     }
 
@@ -710,7 +818,7 @@ impl Shared {
     }
 
     /// To the drivers that have use for a thread that enqueues what others say.
-    pub(crate) fn lenders(&self) -> Vec<Box<dyn Lender>> {
+    pub(crate) fn lenders(&self) -> Vec<Box<dyn InlineExecutor>> {
         let mut drivers: Vec<&Arc<dyn Driver>> = Vec::new();
         for device in &self.options.devices {
             let driver = device.driver();
@@ -718,7 +826,7 @@ impl Shared {
                 drivers.push(driver);
             }
         }
-        let lenders = drivers.iter().filter_map(|driver| driver.lender());
+        let lenders = drivers.iter().filter_map(|driver| driver.inline_executor());
         lenders.collect()
     }
 
@@ -732,7 +840,10 @@ impl Shared {
     /// A stream's connection was lost, and its client has come with another.
     fn come_back(&self, caller: Caller, is_bulk: bool) -> Result<(), LinkError> {
         let no_session = |caller: Caller| {
-            let text = "there is no such session of this key, or a newer connection of it";
+            let text = self.why_over(&caller);
+            let text = text
+                .as_deref()
+                .unwrap_or("there is no such session of this key, or a newer connection of it");
             Err(caller.refuse(Refusal::NoSession, text))
         };
         match self.session_of(&caller) {
@@ -740,6 +851,22 @@ impl Shared {
                 .come_back(caller, is_bulk)
                 .or_else(|caller| no_session(*caller)),
             None => no_session(caller),
+        }
+    }
+
+    /// Why the session that a caller names has ended, if it was its own, and that is known.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(unused_variables, reason = "no session has a process there")
+    )]
+    fn why_over(&self, caller: &Caller) -> Option<String> {
+        match &self.home {
+            #[cfg(target_os = "linux")]
+            Home::Processes(processes) => {
+                let (id, ..) = caller.session();
+                processes.why_over(id, caller.client().fingerprint)
+            }
+            _ => None,
         }
     }
 

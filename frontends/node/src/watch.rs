@@ -9,7 +9,7 @@ use crate::locked;
 use crate::node::Shared;
 use crate::session::Session;
 use quipu_link::timer::Timer;
-use quipu_wire::message::GoodbyeReason;
+use quipu_protocol::message::GoodbyeReason;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -31,14 +31,17 @@ struct Slot {
 
 static SLOTS: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
 
+/// A place that is looked at as long as somebody has it.
+fn new_slot() -> Arc<Slot> {
+    let slot = Arc::new(Slot::default());
+    let mut slots = locked(&SLOTS);
+    slots.retain(|slot| slot.strong_count() > 0);
+    slots.push(Arc::downgrade(&slot));
+    slot
+}
+
 thread_local! {
-    static SLOT: Arc<Slot> = {
-        let slot = Arc::new(Slot::default());
-        let mut slots = locked(&SLOTS);
-        slots.retain(|slot| slot.strong_count() > 0);
-        slots.push(Arc::downgrade(&slot));
-        slot
-    };
+    static SLOT: Arc<Slot> = new_slot();
 }
 
 /// Who times a session's kernels.
@@ -74,7 +77,8 @@ impl Stopwatch {
                 self.0.since.store(0, Ordering::Release);
             }
         }
-        let slot = SLOT.with(Arc::clone);
+        // A thread that ends, and runs a kernel in the destructor of a thread-local, has a place for that kernel alone.
+        let slot = SLOT.try_with(Arc::clone).unwrap_or_else(|_| new_slot());
         slot.session.store(self.session, Ordering::Relaxed);
         slot.compiles.store(compiles, Ordering::Relaxed);
         let since = nanoseconds(self.timer.now()).saturating_add(1);
@@ -120,7 +124,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
 impl Shared {
     /// Looks, and says when to look again.
     fn look(&self) -> Duration {
-        self.end_revoked();
+        self.hold_to_rights();
         let limits = &self.options.limits;
         self.end_long(limits.run_time);
         self.end_late(false, limits.run_time)
@@ -147,6 +151,10 @@ impl Shared {
 
     fn end_over_limit(&self, session: &Session, text: &str) {
         tracing::warn!(text, "a session ends");
+        #[cfg(target_os = "linux")]
+        if let crate::node::Home::Session(_, node) = self.home() {
+            node.tell_over(text);
+        }
         session.end(GoodbyeReason::Limit, text);
         // Its own thread may be the one that runs the kernel.
         self.forget(session.id());

@@ -6,15 +6,15 @@
 mod support;
 
 use quipu_conformance::Watchdog;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{RawArgument, Result};
 use quipu_link::LinkError;
 use quipu_link::session::Place;
 use quipu_link::timer::ManualTimer;
 use quipu_node::{Limits, Maker};
-use quipu_wire::message::{
+use quipu_protocol::message::{
     CreateProgram, Message, Operation, Placeholder, ProgramFormat, Refusal, Wait, Write,
 };
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{RawArgument, Result};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -144,6 +144,8 @@ fn what_is_held_back_when_its_session_is_fenced_never_takes_effect() {
         event += 1;
         client.send(&[command(event, &[], Operation::Nothing)]);
         assert_eq!(client.end_of(event), None);
+        // Nobody is told that it is gone.
+        rig.node.cut();
         drop(client);
         // Its stream waits, and the thread that looks after the node.
         let wait = || {

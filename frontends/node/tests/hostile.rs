@@ -3,18 +3,18 @@
 
 mod support;
 
-use quipu_core::{Device, Driver};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
 use quipu_link::LinkError;
 use quipu_node::Limits;
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{
-    Chunk, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch, Message, Operation,
-    Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, ReadContent, Refusal, Resolve,
-    Wait, Word, Write,
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{
+    Chunk, ContentSize, ContentSizes, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch,
+    Message, Operation, Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, ReadContent,
+    Refusal, Resolve, Wait, Word, Write,
 };
-use quipu_wire::{CONTENT, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, SENT_CONTENT};
+use quipu_scheduler::{Device, Driver};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -57,6 +57,7 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
         blocks: &one,
         threads: &one,
         elements: &one,
+        offset: &[],
         shared: &[],
         parameters: &parameter,
         extents: &[],
@@ -257,6 +258,53 @@ fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
 }
 
 #[test]
+fn what_is_in_use_is_said_for_one_command() {
+    let sizes = [(1, 2), (1, 3)].map(|(buffer, size)| ContentSize {
+        buffer: Word::new(buffer),
+        size: Word::new(size),
+    });
+    let of = |event, number: usize| {
+        Message::ContentSizes(ContentSizes {
+            event,
+            sizes: &sizes[number..][..1],
+        })
+    };
+    let rig = Rig::new(Limits::default());
+    let mut client = rig.client();
+    client.send(&[
+        buffer(1, 64),
+        buffer(2, 4),
+        buffer(3, 8),
+        of(1, 0),
+        command(1, &[], fill(1, 64)),
+        // It was of the one before.
+        command(2, &[], fill(1, 64)),
+        of(7, 0),
+        // Of another, which may come yet.
+        command(3, &[], fill(1, 64)),
+        of(4, 1),
+        command(4, &[], fill(1, 64)),
+    ]);
+    // A number has eight bytes, and one of fewer says nothing.
+    for event in 1..5 {
+        assert_eq!(client.end_of(event), None);
+    }
+    client.send(&[
+        Message::FreeBuffer(FreeBuffer { buffer: 3 }),
+        of(5, 1),
+        command(5, &[], fill(1, 64)),
+    ]);
+    assert_eq!(client.end_of(5), None);
+    // A node of before knows nothing of it.
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
+        options.lacks = CONTENT_SIZES;
+    });
+    let mut client = rig.client();
+    client.send(&[of(1, 0)]);
+    assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+}
+
+#[test]
 fn what_waits_for_a_client_that_is_gone_is_given_up() {
     let rig = Rig::new(Limits::default());
     let mut client = rig.client();
@@ -320,6 +368,56 @@ fn strangers_that_say_nothing_keep_nobody_out() {
     client.send(&[command(1, &[], Operation::Nothing)]);
     assert_eq!(client.end_of(1), None);
     drop(silent);
+}
+
+/// A connection from an address of this machine.
+#[cfg(target_os = "linux")]
+fn connect_from(from: [u8; 4], to: std::net::SocketAddr) -> TcpStream {
+    use std::os::fd::FromRawFd;
+    let address = |ip: [u8; 4], port: u16| libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from_ne_bytes(ip),
+        },
+        sin_zero: [0; 8],
+    };
+    let std::net::SocketAddr::V4(to) = to else {
+        panic!("the node listens at {to}")
+    };
+    let (from, to) = (address(from, 0), address(to.ip().octets(), to.port()));
+    let length = size_of_val(&from) as libc::socklen_t;
+    // SAFETY: the addresses are there, as long as said; the socket is open, and has one owner.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
+        assert!(socket >= 0);
+        let stream = TcpStream::from_raw_fd(socket);
+        assert_eq!(libc::bind(socket, (&raw const from).cast(), length), 0);
+        assert_eq!(libc::connect(socket, (&raw const to).cast(), length), 0);
+        stream
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn who_connects_very_often_keeps_nobody_at_another_address_out() {
+    let rig = Rig::new(Limits {
+        strangers: 8,
+        ..Limits::default()
+    });
+    let mut slow = TcpStream::connect(&rig.address).unwrap();
+    let mut many = std::collections::VecDeque::new();
+    for _ in 0..3000 {
+        many.push_back(connect_from([127, 0, 0, 2], rig.node.address()));
+        if many.len() > 100 {
+            many.pop_front();
+        }
+    }
+    let _client = rig.client();
+    // It has said nothing yet, and may still.
+    slow.set_nonblocking(true).unwrap();
+    let nothing = slow.read(&mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
@@ -563,8 +661,8 @@ fn what_a_session_leaves_in_a_devices_memory_nobody_reads() {
                 client.send(&[buffer(number, BYTES), reads, fills]);
             }
             // The last end may be told before the last bytes.
-            let (mut seen, mut is_over) = (0, false);
-            while seen < BUFFERS || !is_over {
+            let (mut seen, mut is_finished) = (0, false);
+            while seen < BUFFERS || !is_finished {
                 let (is_zero, is_last) = client
                     .next(|message| match message {
                         Message::ReadBytes(read) => {
@@ -577,7 +675,7 @@ fn what_a_session_leaves_in_a_devices_memory_nobody_reads() {
                         _ => (None, false),
                     })
                     .unwrap();
-                is_over |= is_last;
+                is_finished |= is_last;
                 if let Some(is_zero) = is_zero {
                     assert!(is_zero, "round {round}, device {device}");
                     seen += 1;

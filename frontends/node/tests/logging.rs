@@ -10,8 +10,8 @@ use quipu_link::peer::show;
 use quipu_link::session::Place;
 use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError};
 use quipu_node::Limits;
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{
     Chunk, DataOrder, Hello, Message, Operation, Peer, PeerRole, Role, SessionId, Ticket, Write,
 };
 use std::fmt::Write as _;
@@ -283,7 +283,7 @@ fn another_node_that_is_not_let_in_is_named_each_time_and_is_told_nothing() {
         let stream = TcpStream::connect(&rig.address).unwrap();
         let address = stream.local_addr().unwrap().to_string();
         let until = Instant::now() + PATIENCE;
-        let came = show(stream, key, rig.node.fingerprint(), false, ticket, until);
+        let came = show(stream, key, rig.node.fingerprint(), ticket, until);
         (came, address)
     };
     let nothing_said = |came| assert!(matches!(came, Err(LinkError::Ended { .. })));

@@ -6,14 +6,14 @@
 mod support;
 
 use quipu_conformance::Watchdog;
-use quipu_core::{Device, Driver};
 use quipu_driver_opencl::OpenClDriver;
 use quipu_link::LinkError;
 use quipu_node::{Limits, Options, Spawn, serve_session};
-use quipu_wire::message::{
+use quipu_protocol::message::{
     CreateProgram, GoodbyeReason, Launch, Message, Operation, Parameter, ParameterKind,
     ProgramFormat, Word,
 };
+use quipu_scheduler::{Device, Driver};
 use std::sync::Arc;
 use std::time::Duration;
 use support::{Client, Rig, buffer, command, fill};
@@ -21,7 +21,7 @@ use support::{Client, Rig, buffer, command, fill};
 /// Says that this process is a session's.
 const IS_SESSION: &str = "QUIPU_TEST_SESSION";
 
-fn devices() -> quipu_core::Result<Vec<Device>> {
+fn devices() -> quipu_scheduler::Result<Vec<Device>> {
     let driver: Arc<dyn Driver> = OpenClDriver::start()?;
     Device::all_of(&driver)
 }
@@ -73,7 +73,7 @@ fn launch(client: &mut Client, event: u64, until: i32) {
     let one = [Word::new(1)];
     let parameters = [
         Parameter::new(ParameterKind::Memory {
-            mode: quipu_wire::message::AccessMode::ReadWrite,
+            mode: quipu_protocol::message::AccessMode::ReadWrite,
             buffer: 1,
             offset: 0,
             length: 64,
@@ -90,6 +90,7 @@ fn launch(client: &mut Client, event: u64, until: i32) {
             blocks: &one,
             threads: &one,
             elements: &one,
+            offset: &[],
             shared: &[],
             parameters: &parameters,
             extents: &[],
@@ -117,11 +118,7 @@ fn a_kernel_that_never_ends_on_its_device_costs_its_own_session() {
         return;
     };
     let _watchdog = Watchdog::start(Duration::from_secs(1800), "endless kernels".to_owned());
-    let limits = Limits {
-        run_time: Duration::from_secs(2),
-        ..Limits::default()
-    };
-    let rig = Rig::with_folder(limits, |options, _| {
+    let rig = Rig::with_folder(Limits::default(), |options, _| {
         let this = ["--exact", "session_process", "--ignored", "--nocapture"];
         let mut spawn = Spawn::own(this).unwrap();
         spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
@@ -131,6 +128,8 @@ fn a_kernel_that_never_ends_on_its_device_costs_its_own_session() {
     let mut good = client(&rig, 0);
     launch(&mut good, 2, 0);
     assert_eq!(good.end_of(2), None);
+    // Its own limit: to the device, compiling is a part of running, which may take some seconds.
+    rig.grant("two", "run-time=2");
     let mut bad = client(&rig, 1);
     launch(&mut bad, 2, 1);
     // What others do meanwhile is done, and takes no time from anybody's.

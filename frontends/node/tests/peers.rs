@@ -8,8 +8,8 @@ use quipu_link::peer::show;
 use quipu_link::timer::ManualTimer;
 use quipu_link::{Fingerprint, Key, LinkError};
 use quipu_node::Limits;
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{
     Abandon, CameAbout, Chunk, Failure, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message,
     Operation, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive, Resolve, Rest, SendBytes,
     SendContent, SessionId, Tell, Ticket, Wait,
@@ -84,7 +84,7 @@ impl Scene {
         let stream = TcpStream::connect(&self.rig.address).unwrap();
         let until = Instant::now() + PATIENCE;
         let expected = self.rig.node.fingerprint();
-        let connection = show(stream, key, expected, false, ticket, until)?;
+        let connection = show(stream, key, expected, ticket, until)?;
         Ok(Visitor {
             connection,
             sent: 0,
@@ -377,20 +377,22 @@ fn zeros_take_the_place_of_what_does_not_come_whichever_way() {
         let mut seen = Vec::new();
         while seen.len() < 2 {
             let read = scene.client.next(|message| match message {
-                Message::ReadBytes(read) => Some(read.bytes.to_vec()),
+                Message::ReadBytes(read) => Some((read.event, read.bytes.to_vec())),
                 _ => None,
             });
             seen.extend(read.unwrap());
         }
+        // None waits for the other.
+        seen.sort_unstable();
         let mut expected = vec![5; 100];
         expected.resize(1000, 0);
-        assert_eq!(seen, [expected, vec![0; 1000]]);
+        assert_eq!(seen, [(4, expected), (5, vec![0; 1000])]);
     }
 }
 
 #[test]
 fn what_the_client_has_not_said_ends_the_connection_and_nothing_else() {
-    let write = Operation::Write(quipu_wire::message::Write {
+    let write = Operation::Write(quipu_protocol::message::Write {
         buffer: 1,
         offset: 0,
         row: 100_000,
@@ -463,7 +465,7 @@ fn a_placeholder_comes_about_by_whoever_is_first_and_is_forgotten_by_the_clients
     let waits = [2, 3].map(|event| [Wait::needs(event)]);
     let placeholder = |event| Message::Placeholder(Placeholder { event, peer: 1 });
     let resolve = |event| {
-        Message::Resolve(quipu_wire::message::Resolve {
+        Message::Resolve(quipu_protocol::message::Resolve {
             event,
             failure: None,
             text: "",

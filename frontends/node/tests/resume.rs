@@ -9,8 +9,8 @@ use quipu_link::LinkError;
 use quipu_link::session::{Greeted, Place};
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
-use quipu_wire::message::{
-    Acknowledge, Goodbye, GoodbyeReason, Message, Operation, Refusal, SessionId, Wait,
+use quipu_protocol::message::{
+    Acknowledge, Goodbye, GoodbyeReason, LinkState, Message, Operation, Refusal, SessionId, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,15 @@ fn place(session: SessionId, epoch: u32, received: u64) -> Place {
         received,
         patience: Duration::from_secs(3600),
         key: None,
+    }
+}
+
+/// Returns when the only session goes on with the connection that has come to it, which a client may know before it does: what cuts
+/// connections would find none yet.
+fn goes_on(rig: &Rig) {
+    let mut asking = rig.dial(0).ask().unwrap();
+    while asking.look().unwrap().links.links[0].state != LinkState::Connected {
+        std::thread::yield_now();
     }
 }
 
@@ -117,11 +126,14 @@ fn who_comes_back_and_says_nothing_is_waited_for_again_and_no_longer_than_it_wai
     for outlives in [true, false] {
         let begun = rig.dial(0).begin(Duration::from_secs(3600)).unwrap();
         let id = begun.terms.session.0;
+        rig.node.cut();
         drop(begun);
         assert!(is_lost());
         let resumed = rig.dial(0).resume(false, &place(id, 2, 0)).unwrap();
+        goes_on(&rig);
         // It is there for longer than the client would have waited if it did not know.
         timer.advance(if outlives { 10 } else { 1 } * limits.patience / 2);
+        rig.node.cut();
         drop(resumed);
         if outlives {
             assert!(is_lost());
@@ -136,6 +148,50 @@ fn who_comes_back_and_says_nothing_is_waited_for_again_and_no_longer_than_it_wai
         } else {
             assert!(is_lost());
             timer.advance(limits.patience / 2);
+        }
+        rig.is_empty();
+    }
+}
+
+#[test]
+fn a_client_whose_connection_was_ended_comes_back_soon_or_never_and_one_that_is_silent_has_its_time()
+ {
+    let (limits, timer) = (Limits::default(), Arc::new(ManualTimer::default()));
+    let rig = Rig::with_folder(limits, |options, _| options.timer = timer.clone());
+    let is_awaited = || {
+        // One thread waits for time to pass whatever happens.
+        while timer.waiting() < 2 {
+            std::thread::yield_now();
+        }
+    };
+    let soon = Duration::from_secs(10);
+    for ended in [true, false] {
+        let begun = rig.dial(0).begin(Duration::from_secs(3600)).unwrap();
+        let id = begun.terms.session.0;
+        let lose = |connection| {
+            if !ended {
+                rig.node.cut();
+            }
+            // As the system does when a program is killed.
+            drop(connection);
+            is_awaited();
+        };
+        lose(begun.connection);
+        timer.advance(soon - Duration::from_nanos(1));
+        is_awaited();
+        assert_eq!(rig.node.sessions(), 1);
+        // One that comes back begins anew, also if that comes to nothing.
+        let lost = rig.dial(0).resume(false, &place(id, 2, 0)).unwrap();
+        goes_on(&rig);
+        lose(lost.connection);
+        timer.advance(soon - Duration::from_nanos(1));
+        is_awaited();
+        assert_eq!(rig.node.sessions(), 1);
+        timer.advance(Duration::from_nanos(1));
+        if !ended {
+            is_awaited();
+            assert_eq!(rig.node.sessions(), 1);
+            timer.advance(limits.patience);
         }
         rig.is_empty();
     }

@@ -4,13 +4,13 @@
 mod support;
 
 use quipu_conformance::Watchdog;
-use quipu_core::driver::Notification;
-use quipu_core::event::Waiter;
-use quipu_core::{Command, Device, DeviceProperties, Driver, MemorySpace, Result};
 use quipu_driver_cpu::SerialDriver;
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
-use quipu_wire::message::{CreateProgram, GoodbyeReason, Message, ProgramFormat};
+use quipu_protocol::message::{CreateProgram, GoodbyeReason, Message, ProgramFormat};
+use quipu_scheduler::driver::Notification;
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::{Command, Device, DeviceProperties, Driver, MemorySpace, Result};
 use std::any::TypeId;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +31,8 @@ impl Endless {
     }
 }
 
-impl Driver for Endless {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Endless {
     fn name(&self) -> &'static str {
         "endless"
     }

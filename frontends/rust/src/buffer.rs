@@ -2,9 +2,10 @@
 
 use crate::element::Element;
 use crate::layout::{Layout, View};
-use quipu_core::access::MAX_MEMORY_BYTES;
-use quipu_core::{Access, AccessMode, ErrorKind, MemoryRef, Result};
 use quipu_kernel::Extent;
+use quipu_scheduler::access::MAX_MEMORY_BYTES;
+use quipu_scheduler::error::{BufferName, Foreign, Unit};
+use quipu_scheduler::{Access, AccessMode, ErrorKind, MemoryRef, Result};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, Range, RangeBounds};
@@ -102,9 +103,11 @@ impl<T: Element> Buffer<T> {
         if end > self.length {
             return Err(ErrorKind::OutOfBounds {
                 what,
-                start: (start as u64).saturating_mul(size),
-                end: (end as u64).saturating_mul(size),
-                size: self.length as u64 * size,
+                buffer: self.name(),
+                unit: Unit::Elements,
+                start: start as u64,
+                end: end as u64,
+                size: self.length as u64,
             }
             .into());
         }
@@ -181,7 +184,7 @@ impl<T: Element> Buffer<T> {
             if !size.memory.same_context(&self.memory) {
                 return Err(ErrorKind::WrongContext {
                     what,
-                    object: "size buffer",
+                    object: Foreign::Buffer(size.name()),
                 }
                 .into());
             }
@@ -208,6 +211,14 @@ impl<T: Element> Buffer<T> {
     /// Its bytes in the memory.
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.length as u64 * size_of::<T>() as u64
+    }
+
+    /// What errors call it.
+    fn name(&self) -> BufferName {
+        BufferName {
+            label: self.label(),
+            argument: None,
+        }
     }
 
     /// An access to all of it.

@@ -8,9 +8,9 @@ use crate::kernel::Program;
 use crate::layout::{Layout, View};
 use crate::queue::Queue;
 use crate::variable::Variables;
-use quipu_core::memory::mapping::HostQueue;
-use quipu_core::{Polling, QueueOptions, Result};
 use quipu_kernel::Extent;
+use quipu_scheduler::memory::mapping::HostQueue;
+use quipu_scheduler::{Polling, QueueOptions, Result};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ pub struct Context(Arc<ContextShared>);
 
 pub(crate) struct ContextShared {
     variables: Variables,
-    core: quipu_core::Context,
+    core: quipu_scheduler::Context,
     devices: Vec<Device>,
     host: HostQueue,
     queues: Mutex<Vec<Known>>,
@@ -37,7 +37,7 @@ pub(crate) struct ContextShared {
 /// no moment at which a wait could miss it.
 struct Known {
     device: Device,
-    core: quipu_core::Queue,
+    core: quipu_scheduler::Queue,
     dropped: bool,
 }
 
@@ -49,7 +49,7 @@ impl Context {
     pub fn new(devices: &[Device]) -> Result<Self> {
         let cores: Vec<_> = devices.iter().map(|device| device.core().clone()).collect();
         let traced = Traced::new();
-        let core = quipu_core::Context::new(&cores)?;
+        let core = quipu_scheduler::Context::new(&cores)?;
         Ok(Self(Arc::new(ContextShared {
             variables: Variables::default(),
             host: HostQueue::new(&core)?,
@@ -73,8 +73,8 @@ impl Context {
     /// the same silicon, behind copies.
     #[must_use]
     pub fn fastest(&self) -> Device {
-        use quipu_core::DeviceKind::{Accelerator, Cpu, Custom, Gpu};
-        use quipu_core::MemorySpace;
+        use quipu_scheduler::DeviceKind::{Accelerator, Cpu, Custom, Gpu};
+        use quipu_scheduler::MemorySpace;
         let rank = |device: &&Device| {
             let properties = device.properties();
             let kind = match properties.kind {
@@ -157,7 +157,7 @@ impl Context {
             let chosen = queues.iter().filter(|known| which(&known.device));
             chosen.map(|known| known.core.clone()).collect()
         };
-        cores.iter().try_for_each(quipu_core::Queue::wait)?;
+        cores.iter().try_for_each(quipu_scheduler::Queue::wait)?;
         self.0.forget_empty();
         Ok(())
     }
@@ -172,6 +172,7 @@ impl Context {
             .0
             .core
             .memory(bytes_of::<T>("allocate a buffer", length)?)?;
+        memory.set_element_size(size_of::<T>() as u64);
         Ok(Buffer::whole(memory, length))
     }
 
@@ -233,6 +234,7 @@ impl Context {
         // SAFETY: the vector's memory is valid for reads and writes of its
         // length, and reached by nobody until `owner` frees it.
         let memory = unsafe { self.0.core.memory_over(pointer, bytes, Box::new(owner)) }?;
+        memory.set_element_size(size_of::<T>() as u64);
         Ok(Buffer::whole(memory, length))
     }
 
@@ -264,6 +266,15 @@ impl Context {
     #[must_use]
     pub fn program(&self, source: &str) -> Program {
         Program::new(source)
+    }
+
+    /// A program that is a module of SPIR-V, with kernels as OpenCL has them, for devices that run native code. The machine
+    /// has to have a translator, `llvm-spirv`.
+    ///
+    /// # Errors
+    /// If it is no such module. What its instructions are is looked at when a kernel of it is first launched.
+    pub fn spirv(&self, module: &[u8]) -> Result<Program> {
+        Program::of_spirv(module)
     }
 
     /// From now on, until what this gives is dropped, the caller looks for what has ended on devices, with
@@ -309,13 +320,13 @@ impl Context {
 
     /// Why the context is lost, if it is.
     #[must_use]
-    pub fn lost(&self) -> Option<&quipu_core::Error> {
+    pub fn lost(&self) -> Option<&quipu_scheduler::Error> {
         self.0.core.lost()
     }
 
     /// The context as the core knows it.
     #[must_use]
-    pub fn core(&self) -> &quipu_core::Context {
+    pub fn core(&self) -> &quipu_scheduler::Context {
         &self.0.core
     }
 
@@ -328,7 +339,7 @@ impl Context {
     }
 
     /// The last handle to a queue is gone: what is in it still runs.
-    pub(crate) fn queue_dropped(&self, core: &quipu_core::Queue) {
+    pub(crate) fn queue_dropped(&self, core: &quipu_scheduler::Queue) {
         let same = |known: &&mut Known| std::ptr::eq(known.core.shared(), core.shared());
         if let Some(known) = self.0.queues().iter_mut().find(same) {
             known.dropped = true;
@@ -414,7 +425,7 @@ impl Traced {
 impl Drop for Traced {
     fn drop(&mut self) {
         if LIVE.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Err(error) = quipu_core::trace::finish()
+            && let Err(error) = quipu_scheduler::trace::finish()
         {
             tracing::error!(%error, "the trace could not be completed");
         }

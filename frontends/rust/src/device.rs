@@ -2,32 +2,32 @@
 
 use crate::context::Context;
 use crate::kernel::BuiltIn;
-use quipu_core::driver::Driver;
-use quipu_core::{BuiltInKernel, DeviceKind, DeviceProperties, Error, Partition, Result};
 use quipu_kernel::{AcceleratorLimits, PerDimension};
+use quipu_scheduler::driver::Driver;
+use quipu_scheduler::{BuiltInKernel, DeviceKind, DeviceProperties, Error, Partition, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A device of a [`Platform`](crate::Platform). Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Device(quipu_core::Device);
+pub struct Device(quipu_scheduler::Device);
 
 impl Device {
     /// The devices of a driver.
     pub(crate) fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
-        let devices = quipu_core::Device::all_of(driver)?;
+        let devices = quipu_scheduler::Device::all_of(driver)?;
         Ok(devices.into_iter().map(Self).collect())
     }
 
     /// A device that the core knows.
     #[cfg(feature = "serve")]
-    pub(crate) fn of_core(device: quipu_core::Device) -> Self {
+    pub(crate) fn of_core(device: quipu_scheduler::Device) -> Self {
         Self(device)
     }
 
     /// The device as the core knows it.
     #[must_use]
-    pub fn core(&self) -> &quipu_core::Device {
+    pub fn core(&self) -> &quipu_scheduler::Device {
         &self.0
     }
 
@@ -47,6 +47,19 @@ impl Device {
     #[must_use]
     pub fn driver_name(&self) -> &'static str {
         self.0.driver_name()
+    }
+
+    /// The device's selector, which [`Platform::device`](crate::Platform::device) takes: `cpu:0`, or `node-1/cuda:1` on another
+    /// machine.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        self.0.selector()
+    }
+
+    /// Whether a name means this device: its selector, with or without the number, its machine, or its driver.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.0.is_called(name)
     }
 
     /// Everything that is known about it: name, vendor, multiprocessors, the
@@ -77,6 +90,14 @@ impl Device {
                 leaked
             }
         }
+    }
+
+    /// Whether kernels there can order what different blocks do to memory by
+    /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of OpenCL whose language is 1.2,
+    /// or 3.0 without that.
+    #[must_use]
+    pub fn has_device_fence(&self) -> bool {
+        self.0.has_device_fence()
     }
 
     /// The kernels that it has built in: a camera's next frame, what a decoder decodes. Devices of the kind

@@ -10,9 +10,9 @@
 
 use crate::buffer::Buffer;
 use crate::element::Element;
-use quipu_core::operation::Step;
-use quipu_core::{ErrorKind, Result};
 use quipu_kernel::Extent;
+use quipu_scheduler::operation::Step;
+use quipu_scheduler::{ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub struct Layout<const D: usize> {
     strides: [usize; D],
 }
 
-fn invalid(problem: String) -> quipu_core::Error {
+fn invalid(problem: String) -> quipu_scheduler::Error {
     ErrorKind::InvalidSize {
         what: "lay out an array",
         problem,

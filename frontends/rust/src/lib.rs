@@ -46,22 +46,35 @@
 //!
 //! # What safe code cannot do
 //!
-//! Race: commands of which one writes what another touches are ordered, on all
-//! queues of a context; a launch whose arguments overlap where one is written is
-//! refused; so is a command on a buffer that is mapped. Read or write what is
-//! gone: a command owns what it uses, or borrows it in a scope that waits, and a
-//! buffer's memory is freed after the last command that uses it. Be given bits
-//! that are no value of their type by a read or a mapping: these are checked.
-//! (What a kernel writes is of the right type, unless its `unsafe` code is wrong.)
+//! * *Race.* Commands that touch the same bytes, one of them writing, are ordered on all queues of a
+//!   context. A launch is refused if its arguments overlap and one of them is written. A command on a
+//!   mapped buffer is refused.
+//! * *Touch memory that is gone.* A command owns its arguments, or borrows them in a scope that waits.
+//!   A buffer's memory is freed after the last command that uses it.
+//! * *Get bits that are no value of their type.* Reads and mappings check them.
+//!
+//! `unsafe` kernels can break each of these promises.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `cuda` (default) | NVIDIA's GPUs, by CUDA's driver |
+//! | `opencl` (default) | the devices of the machine's OpenCL |
+//! | `remote` (default) | devices of other machines, over TLS |
+//! | `sim` (default) | simulated accelerators, for tests |
+//! | `serve` | programs whose kernels others launch over the network |
+//! | `sources` | cameras and decoders as devices of this program |
+//! | `discovery` | nodes that have moved are looked for on the local network |
+//!
+//! Without any, a program has the CPU alone. Libraries of vendors are loaded when a program runs.
 //!
 //! # Without hidden state
 //!
-//! There is no default device, queue or context. One thing is shared behind the
-//! scenes, the CPU pool of platforms that do not ask for
-//! [one of their own](PlatformBuilder::cpu). The log is off unless a program turns
-//! it on with [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the
-//! environment writes a trace of any program; it is complete when the last
-//! context is gone, with the queues that keep it.
+//! There is no default device, queue or context. Platforms share one thing: a process has one CPU
+//! pool, unless a platform asks for [one of its own](PlatformBuilder::cpu). The log is off until a
+//! program calls [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the environment writes a trace
+//! of any program. The trace is complete when the last context is dropped.
 
 /// The program in the project's README is one that works.
 #[cfg(doctest)]
@@ -77,6 +90,16 @@ pub struct NodesPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/kernels.md")]
 pub struct KernelGuide;
+
+/// And those in the pages for people who come from elsewhere.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernels-from-cuda.md")]
+pub struct CudaPage;
+
+/// The other of them.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/kernels-from-opencl.md")]
+pub struct OpenClPage;
 
 mod buffer;
 mod context;
@@ -104,7 +127,7 @@ pub use future::{Combined, First, Pending, Waitable, WhenAll, WhenAny, when_all,
 pub use host::{HostView, Source};
 pub use kernel::{Bound, BuiltIn, Value, bind, bind_blocks, native};
 pub use layout::{Layout, View};
-pub use log::init_logging_from_env;
+pub use log::{init_logging_from_env, init_logging_from_env_or};
 pub use pinned::Pinned;
 pub use platform::{Platform, PlatformBuilder, Unavailable};
 pub use queue::{
@@ -113,17 +136,18 @@ pub use queue::{
 pub use record::{Graph, Node, Recorder, Recording};
 pub use variable::{Constant, Variable};
 
-pub use quipu_core::built_in::{BuiltInKernel, BuiltInParameter};
-pub use quipu_core::error::Returned;
-pub use quipu_core::event::Profile;
-pub use quipu_core::{
-    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, KernelAttributes, Kind,
-    Partition, Phase, Polling, Priority, QueueOptions, Result, UserEvent,
-};
+#[cfg(feature = "sim")]
 pub use quipu_driver_sim::engine as simulation;
 pub use quipu_kernel::{
     self as kernels, AcceleratorLimits, Extent, GlobalMut, GlobalRef, KernelError, Subdivision,
     WorkDivision,
+};
+pub use quipu_scheduler::built_in::{BuiltInKernel, BuiltInParameter};
+pub use quipu_scheduler::error::{BufferName, Foreign, Returned, Unit};
+pub use quipu_scheduler::event::Profile;
+pub use quipu_scheduler::{
+    Completion, DeviceKind, DeviceProperties, Error, ErrorKind, Event, KernelAttributes, Kind,
+    Partition, Phase, Polling, Priority, QueueOptions, Result, UserEvent,
 };
 
 /// What the macros' code names.
@@ -134,15 +158,46 @@ pub mod __macro {
     pub use quipu_kernel::__macro::*;
 }
 
+pub mod diagnostics {
+    //! What a program that stands still is asked.
+    //!
+    //! [`wait_graph`] tells who waits for whom: for a thread of your own that watches the others, or
+    //! a debugger. With `QUIPU_WATCH=10` in the environment, and a log (`QUIPU_LOG=warn`), each wait
+    //! that takes longer than ten seconds logs it by itself;
+    //! [`log_waits_longer_than`] does the same from within a program.
+    //!
+    //! ```
+    //! # use quipu::prelude::*;
+    //! # fn main() -> quipu::Result<()> {
+    //! # let context = Platform::new()?.context()?;
+    //! # let queue = context.queue(&context.fastest())?;
+    //! let gate = UserEvent::new();
+    //! let task = queue.named("behind the gate").after([gate.event()]).host_task(|| 1)?;
+    //! std::thread::scope(|scope| {
+    //!     scope.spawn(|| {
+    //!         while !quipu::diagnostics::wait_graph().contains("for 'behind the gate'") {
+    //!             std::thread::yield_now();
+    //!         }
+    //!         gate.complete();
+    //!     });
+    //!     task.wait()
+    //! })?;
+    //! # Ok(())
+    //! # }
+    //! ```
+
+    pub use quipu_scheduler::event::{log_waits_longer_than, wait_graph};
+}
+
 pub mod driver {
     //! What a driver is made with, also one from outside of this project: see
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `12_driver`, whose driver is in `contrib/abacus`. The contract is [`Driver`]'s.
+    //! example `12_driver`, whose driver is in `lab/abacus`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|
     //! | says what its devices are | [`DeviceProperties`](crate::DeviceProperties), [`MemorySpace`], [`MAX_GROUPS`] |
-    //! | is handed commands | [`Notification`], [`Submission`], [`DomainWait`], [`Held`] |
+    //! | is handed commands | [`Notification`], [`Submission`], [`DomainWait`], [`CommandRef`] |
     //! | finds out what to do | [`Command`], [`Kind`], [`Operation`], [`Argument`], [`AccessMode`], [`Allocation`] |
     //! | ends commands | [`Command::finish`] with [`ToDrivers`] or a [`ReadySink`] of its own |
     //! | lets a thread of its own sleep | [`slab::flush`] before it does |
@@ -152,26 +207,33 @@ pub mod driver {
     //!
     //! [`Context`] and [`Device`] here are the core's.
 
-    pub use quipu_core::access::Argument;
-    pub use quipu_core::clock::now_ns;
-    pub use quipu_core::command::{ReadySink, ToDrivers, slab};
-    pub use quipu_core::driver::{DomainWait, Driver, Held, Notification, Submission};
-    pub use quipu_core::event::{Armed, Waiter};
-    pub use quipu_core::front::MAX_GROUPS;
-    pub use quipu_core::memory::{Allocation, Memory};
-    pub use quipu_core::native::{NativeBytes, NativeEnqueue, NativeQueue};
-    pub use quipu_core::operation::{
+    pub use quipu_driver_cpu::CpuQueue;
+    #[cfg(feature = "cuda")]
+    pub use quipu_driver_cuda::{CudaMemory, CudaQueue};
+    #[cfg(feature = "opencl")]
+    pub use quipu_driver_opencl::{OpenClMemory, OpenClQueue};
+    #[cfg(feature = "sim")]
+    pub use quipu_driver_sim::SimQueue;
+    pub use quipu_scheduler::access::Argument;
+    pub use quipu_scheduler::clock::now_ns;
+    pub use quipu_scheduler::command::{Gather, ReadySink, ToDrivers, slab};
+    pub use quipu_scheduler::driver::{
+        CommandRef, DomainWait, Driver, Notification, Resolved, Submission,
+    };
+    pub use quipu_scheduler::event::{Armed, Waiter};
+    pub use quipu_scheduler::front::MAX_GROUPS;
+    pub use quipu_scheduler::memory::{Allocation, Memory};
+    pub use quipu_scheduler::native::{NativeBytes, NativeEnqueue, NativeQueue};
+    pub use quipu_scheduler::operation::{
         Endpoint, Fill, HostMemory, Migration, Operation, Step, Transfer,
     };
-    pub use quipu_core::portable::{CodeKey, Extents, Passed, PassedParameter, PortableKernel};
-    pub use quipu_core::queue::{QueueShared, route_to};
-    pub use quipu_core::{
+    pub use quipu_scheduler::portable::{
+        CodeKey, Extents, Passed, PassedParameter, PortableKernel,
+    };
+    pub use quipu_scheduler::queue::{QueueShared, route_to};
+    pub use quipu_scheduler::{
         AccessMode, Command, Context, Device, EventId, Kind, MemorySpace, RawArgument, SpaceId,
     };
-    pub use quipu_driver_cpu::CpuQueue;
-    pub use quipu_driver_cuda::{CudaMemory, CudaQueue};
-    pub use quipu_driver_opencl::{OpenClMemory, OpenClQueue};
-    pub use quipu_driver_sim::SimQueue;
 }
 
 pub mod drivers {
@@ -180,10 +242,14 @@ pub mod drivers {
     //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver).
 
     pub use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
+    #[cfg(feature = "cuda")]
     pub use quipu_driver_cuda::CudaDriver;
+    #[cfg(feature = "opencl")]
     pub use quipu_driver_opencl::OpenClDriver;
+    #[cfg(feature = "remote")]
     pub use quipu_driver_remote::{self as remote, RemoteDriver};
-    pub use quipu_driver_sim::SimDriver;
+    #[cfg(feature = "sim")]
+    pub use quipu_driver_sim::{MachineView, SimDriver};
     #[cfg(feature = "sources")]
     pub use quipu_driver_sources as sources;
 }

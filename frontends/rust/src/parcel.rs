@@ -1,7 +1,7 @@
 //! What a command and its future share: a value that is the command's until it
 //! is over, and then the future's.
 
-use quipu_core::{Error, ErrorKind, Result};
+use quipu_scheduler::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};

@@ -4,8 +4,8 @@
 
 use crate::element::Element;
 use crate::host::HostView;
-use quipu_core::memory::pinned::Pinning;
-use quipu_core::{ErrorKind, Result};
+use quipu_scheduler::memory::pinned::Pinning;
+use quipu_scheduler::{ErrorKind, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -163,7 +163,7 @@ impl<T: Element + fmt::Debug> fmt::Debug for Pinned<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quipu_core::memory::pinned::PinnedRange;
+    use quipu_scheduler::memory::pinned::PinnedRange;
 
     #[test]
     fn drivers_know_of_it_as_long_as_it_is_there() {

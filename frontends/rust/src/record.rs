@@ -28,6 +28,7 @@
 //! ```compile_fail,E0599
 //! # use quipu::driver::OpenClQueue;
 //! # fn test(recording: &quipu::Recording, queue: &quipu::Queue, x: &quipu::Buffer<f32>) -> quipu::Result<()> {
+//! // SAFETY: the closure puts nothing into the device's queue.
 //! unsafe { recording.on(queue).async_execute((x,), |_: &OpenClQueue, _| Ok::<(), String>(()))? };
 //! # Ok(()) }
 //! ```
@@ -64,13 +65,12 @@ use crate::queue::launch::{Enqueue, fill_rows_task, fill_task};
 use crate::queue::task::failed;
 use crate::queue::transfer::{check_length, part_of};
 use crate::queue::{IntoDivision, Queue};
-use quipu_core::graph::{NodeRequest, Recording as Core};
-use quipu_core::operation::{HostMemory, NativeKernel};
-use quipu_core::{AccessMode, ErrorKind, Kind, RawArgument, Request, Result};
+use quipu_scheduler::graph::{NodeRequest, Recording as Core};
+use quipu_scheduler::operation::{HostMemory, NativeKernel};
+use quipu_scheduler::{AccessMode, ErrorKind, Kind, RawArgument, Request, Result};
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use quipu_core::graph::Node;
+pub use quipu_scheduler::graph::Node;
 
 /// Commands that are being recorded: see the [module](self).
 ///
@@ -93,12 +93,12 @@ pub use quipu_core::graph::Node;
 /// assert_eq!(queue.read(&y)?.wait()?, [11, 12, 13]);
 /// # Ok(()) }
 /// ```
-pub struct Recording(Mutex<Core>);
+pub struct Recording(Core);
 
 /// A recorded graph, launched by [`Queue::launch_graph`]. It does not change. Clones are the same graph; what it uses
 /// lives as long as it does.
 #[derive(Clone)]
-pub struct Graph(quipu_core::Graph);
+pub struct Graph(quipu_scheduler::Graph);
 
 /// Records commands for a queue.
 #[derive(Clone)]
@@ -113,7 +113,7 @@ impl Context {
     /// An empty recording, for queues of this context.
     #[must_use]
     pub fn record(&self) -> Recording {
-        Recording(Mutex::new(Core::new(self.core())))
+        Recording(Core::new(self.core()))
     }
 }
 
@@ -132,17 +132,12 @@ impl Recording {
     /// # Errors
     /// None at present.
     pub fn finish(self) -> Result<Graph> {
-        let core = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        core.finish().map(Graph)
-    }
-
-    fn core(&self) -> MutexGuard<'_, Core> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.finish().map(Graph)
     }
 }
 
 impl Graph {
-    pub(crate) fn core(&self) -> &quipu_core::Graph {
+    pub(crate) fn core(&self) -> &quipu_scheduler::Graph {
         &self.0
     }
 
@@ -173,13 +168,13 @@ impl Enqueue for &Recorder<'_> {
 
     fn enqueue(
         self,
-        core: &quipu_core::Queue,
+        core: &quipu_scheduler::Queue,
         body: impl NativeKernel,
         groups: u64,
         request: &Request<'_>,
     ) -> Result<Node> {
         let request = self.request(request)?;
-        self.recording.core().launch(core, body, groups, &request)
+        self.recording.0.launch(core, body, groups, &request)
     }
 }
 
@@ -255,7 +250,7 @@ impl Recorder<'_> {
         self.queue
             .prepare_each(output, arguments, each, |core, body, groups, request| {
                 let request = self.request(request)?;
-                self.recording.core().launch(core, body, groups, &request)
+                self.recording.0.launch(core, body, groups, &request)
             })
     }
 
@@ -335,7 +330,7 @@ impl Recorder<'_> {
         let mut task = Contained::new(task);
         let run = move |arguments: &[RawArgument]| task(arguments);
         let core = self.queue.core();
-        self.recording.core().host_task(core, run, &request)
+        self.recording.0.host_task(core, run, &request)
     }
 
     /// Records a marker: over when everything that was recorded for the queue before is;
@@ -345,7 +340,7 @@ impl Recorder<'_> {
     /// As [`Recorder::launch`].
     pub fn marker(&self) -> Result<Node> {
         self.refuse_events(&self.queue.request(&[]))?;
-        self.recording.core().marker(self.queue.core(), &self.after)
+        self.recording.0.marker(self.queue.core(), &self.after)
     }
 
     /// As [`Recorder::marker`], and everything that is recorded for the queue after it waits for it.
@@ -354,9 +349,7 @@ impl Recorder<'_> {
     /// As [`Recorder::launch`].
     pub fn barrier(&self) -> Result<Node> {
         self.refuse_events(&self.queue.request(&[]))?;
-        self.recording
-            .core()
-            .barrier(self.queue.core(), &self.after)
+        self.recording.0.barrier(self.queue.core(), &self.after)
     }
 
     /// Records a write of all of `source` to all of `buffer`. The source is the graph's
@@ -387,7 +380,7 @@ impl Recorder<'_> {
         unsafe {
             let memory = HostMemory::new(host.cast_mut().cast(), length, Some(parcel));
             self.recording
-                .core()
+                .0
                 .write(core, memory, access, rows.row, &rows.steps, after)
         }
     }
@@ -424,7 +417,7 @@ impl Recorder<'_> {
     ) -> Result<Node> {
         self.refuse_events(&self.queue.request(&[]))?;
         let rows = Rows::between::<T, D>(from, to)?;
-        self.recording.core().copy(
+        self.recording.0.copy(
             self.queue.core(),
             source.access(AccessMode::Read),
             destination.access(AccessMode::Overwrite),
@@ -447,7 +440,7 @@ impl Recorder<'_> {
             let core = self.queue.core();
             return self
                 .recording
-                .core()
+                .0
                 .fill(core, accesses[0], pattern, &self.after);
         }
         // Longer than a device's engine can repeat.
@@ -457,7 +450,7 @@ impl Recorder<'_> {
         let (body, groups) = self.queue.fill_body(buffer, value)?;
         let request = self.request(&request)?;
         let core = self.queue.core();
-        self.recording.core().launch(core, body, groups, &request)
+        self.recording.0.launch(core, body, groups, &request)
     }
 
     /// Records a fill of a view: see [`Queue::fill_nd`].
@@ -478,7 +471,7 @@ impl Recorder<'_> {
         }
         self.refuse_events(&self.queue.request(&[]))?;
         let rows = Rows::between::<T, D>(layout, layout)?;
-        self.recording.core().fill_rows(
+        self.recording.0.fill_rows(
             self.queue.core(),
             view.buffer().access(AccessMode::Overwrite),
             pattern,
@@ -491,7 +484,7 @@ impl Recorder<'_> {
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.core().fmt(f)
+        self.0.fmt(f)
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::element::Element;
-use quipu_core::Result;
+use quipu_scheduler::Result;
 use std::any::Any;
 use std::fmt;
 use std::sync::OnceLock;

@@ -1,11 +1,14 @@
 //! What the environment can ask for: a log, a trace, and that kernels are checked. Each in a process of its
 //! own, which runs one of the tests below that are ignored otherwise. And that all it can ask for is documented.
 
+use quipu::drivers::{CpuDriver, Options, SerialDriver, SimDriver};
 use quipu::prelude::*;
+use quipu::simulation::Configuration;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 /// Runs a test of this file with a variable of the environment set.
 fn run(test: &str, variable: &str, value: &str) -> Output {
@@ -41,7 +44,11 @@ fn work() -> quipu::Result<()> {
 #[test]
 #[ignore = "run by `the_log_is_what_the_variable_asks_for`"]
 fn log() {
-    println!("logging: {:?}", quipu::init_logging_from_env());
+    let started = quipu::init_logging_from_env();
+    println!("logging: {started:?}");
+    if started.is_err() {
+        return;
+    }
     work().unwrap();
     let again = quipu::init_logging_from_env();
     assert!(!matches!(again, Ok(true)), "there is one already");
@@ -49,7 +56,7 @@ fn log() {
 
 #[test]
 fn the_log_is_what_the_variable_asks_for() {
-    let output = run("log", "QUIPU_LOG", "quipu_core=trace");
+    let output = run("log", "QUIPU_LOG", "quipu_scheduler=trace");
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -131,6 +138,14 @@ async fn leaves(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>) {
     }
 }
 
+#[kernel]
+fn same(acc: &impl Accelerator<1>, n: usize, y: RawMut<u32>) {
+    for i in acc.elements(n) {
+        // SAFETY: there is none, as above.
+        unsafe { y.write(0, i as u32) } // all of them
+    }
+}
+
 /// Where in this file a line ends with a mark.
 fn place(mark: &str) -> String {
     let mut lines = include_str!("environment.rs").lines().zip(1..);
@@ -143,9 +158,19 @@ fn place(mark: &str) -> String {
 #[ignore = "run by `mistakes_of_kernels_are_told_by_thread_and_line`"]
 fn check() {
     // Without CUDA and OpenCL, which have no such mode.
-    let platform = Platform::builder().cuda(false).opencl(false).build();
-    let context = platform.unwrap().context().unwrap();
-    for driver in ["cpu", "serial"] {
+    let pool = CpuDriver::start(Options::new()).unwrap();
+    let machine = Configuration::separate_memory(1, 1 << 24);
+    let machine = SimDriver::start(machine).unwrap();
+    let context = Platform::builder()
+        .without_embedded()
+        .driver(pool.clone())
+        .driver(Arc::new(SerialDriver::new()))
+        .driver(machine.clone())
+        .build()
+        .unwrap()
+        .context()
+        .unwrap();
+    for driver in ["cpu", "serial", "sim"] {
         let mut devices = context.devices().iter();
         let device = devices.find(|device| device.driver_name() == driver);
         let queue = context.queue(device.unwrap()).unwrap();
@@ -187,7 +212,28 @@ fn check() {
                 &place("// the barrier"),
             ],
         );
+        // Of blocks of one thread, of which a pool would run many at a time.
+        told(
+            queue.launch(WorkDivision::new(8, 1, 3750), same(30_000, y.overwrite())),
+            &[
+                "environment::same races for element 0",
+                &place("// all of them"),
+            ],
+        );
+        // Nobody asks how this ends.
+        drop(
+            queue
+                .launch(WorkDivision::new(2, 4, 1), next(&x, y.overwrite()))
+                .unwrap(),
+        );
+        queue.wait().unwrap();
         println!("{driver} has told");
+    }
+    // What nobody asked for is told a moment after its end, which the process is not to overtake: a driver waits for its threads, if
+    // none of them has it last.
+    drop(context);
+    while Arc::strong_count(&pool) > 1 || Arc::strong_count(&machine) > 1 {
+        std::thread::yield_now();
     }
 }
 
@@ -196,9 +242,89 @@ fn mistakes_of_kernels_are_told_by_thread_and_line() {
     let output = run("check", "QUIPU_CHECK", "1");
     let out = String::from_utf8_lossy(&output.stdout);
     assert!(
-        out.contains("cpu has told") && out.contains("serial has told"),
+        ["cpu", "serial", "sim"]
+            .iter()
+            .all(|driver| out.contains(&format!("{driver} has told"))),
         "{out}"
     );
+    // Once for each device: of what is asked for, who asks is told.
+    let err = String::from_utf8_lossy(&output.stderr);
+    let lines = err.lines().filter(|line| line.starts_with("quipu: "));
+    let unheard: Vec<_> = lines.collect();
+    assert_eq!(unheard.len(), 3, "{err}");
+    for line in unheard {
+        assert!(
+            line.contains("environment::next") && line.contains(&place("// outside")),
+            "{line}"
+        );
+    }
+}
+
+/// Has no source: to the barrier come those threads of which the input says so.
+#[kernel]
+async fn for_processors(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    if x[acc.index(Block, Threads)[0]] == 0 {
+        acc.sync_block_threads().await; // some threads
+    }
+    for (_, y) in y.each() {
+        *y += 1;
+    }
+}
+
+#[test]
+#[ignore = "run by `a_kernel_that_other_devices_refuse_is_told_where_it_runs`"]
+fn portable() {
+    let platform = Platform::builder().cuda(false).opencl(false);
+    let context = platform.build().unwrap().context().unwrap();
+    for driver in ["cpu", "serial"] {
+        let mut devices = context.devices().iter();
+        let device = devices.find(|device| device.driver_name() == driver);
+        let queue = context.queue(device.unwrap()).unwrap();
+        let x = context.buffer(&[0_u32; 4]).unwrap();
+        let mut y = context.allocate::<u32>(4).unwrap();
+        for _ in 0..2 {
+            let division = WorkDivision::new(1, 4, 1);
+            match queue.launch(division, for_processors(&x, &mut y)) {
+                Ok(_) => println!("{driver} has {:?}", queue.read(&y).unwrap().wait().unwrap()),
+                Err(error) => println!("{driver} refuses {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_that_other_devices_refuse_is_told_where_it_runs() {
+    let at = place("// some threads");
+    let output = run("portable", "QUIPU_CHECK", "");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    for driver in ["cpu", "serial"] {
+        assert!(out.contains(&format!("{driver} has [2, 2, 2, 2]")), "{out}");
+    }
+    let told = err.lines().filter(|line| line.contains("quipu: warning: "));
+    let told: Vec<_> = told.collect();
+    let [one] = told[..] else {
+        panic!("it is told once: {err}");
+    };
+    assert!(
+        one.contains("'for_processors'") && one.contains(&at),
+        "{one}"
+    );
+
+    let output = run("portable", "QUIPU_CHECK", "0");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!err.contains("quipu: warning: "), "{err}");
+
+    let output = run("portable", "QUIPU_CHECK", "1");
+    let out = String::from_utf8_lossy(&output.stdout);
+    for driver in ["cpu", "serial"] {
+        let refuses = format!("{driver} refuses ");
+        let lines: Vec<_> = out.lines().filter(|line| line.contains(&refuses)).collect();
+        assert_eq!(lines.len(), 2, "{out}");
+        assert!(lines.iter().all(|line| line.contains(&at)), "{out}");
+    }
 }
 
 /// Variables that are no user's: by which a program knows itself as a session that it has started.
@@ -213,44 +339,159 @@ fn variables(text: &str, mark: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The variables that are named in the sources in a folder.
-fn named_in(folder: &Path, names: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("the folder can be read").path();
-        if path.is_dir() {
-            named_in(&path, names);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = fs::read_to_string(&path).expect("sources are text");
-            names.extend(variables(&text, '"').map(str::to_owned));
+/// The variables of the page for people.
+fn documented() -> BTreeSet<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/environment.md")).expect("the page is there");
+    variables(&page, '`').map(str::to_owned).collect()
+}
+
+/// What the sources in a folder say of the environment: the variables that they name, and files that read others than these.
+#[derive(Default)]
+struct Said {
+    names: BTreeSet<String>,
+    reading: Vec<(PathBuf, String)>,
+}
+
+impl Said {
+    fn read(&mut self, folder: &Path) {
+        for entry in fs::read_dir(folder).expect("the folder is there") {
+            let path = entry.expect("the folder can be read").path();
+            if path.is_dir() {
+                self.read(&path);
+            } else if path.extension().is_some_and(|ending| ending == "rs")
+                && !path.ends_with("tests.rs")
+            {
+                let text = fs::read_to_string(&path).expect("sources are text");
+                self.names.extend(variables(&text, '"').map(str::to_owned));
+                let lines = text.lines().map(str::trim);
+                let reads = lines.filter(|line| {
+                    !line.starts_with("//")
+                        && (line.contains("env::var") || line.contains("env::vars"))
+                });
+                self.reading
+                    .extend(reads.map(|line| (path.clone(), line.to_owned())));
+            }
         }
     }
 }
 
+/// Of each variable of the system's that is read, how that is written.
+const OF_THE_SYSTEM: [&str; 13] = [
+    "\"PATH\"",
+    "\"HOME\"",
+    "\"XDG_CACHE_HOME\"",
+    "\"LD_LIBRARY_PATH\"",
+    "\"NO_COLOR\"",
+    "\"HOSTNAME\"",
+    "QUIPU_TEST_",
+    // What the table's variables and the system's folders are read by.
+    "resolve(|name| std::env::var_os(name))",
+    "read(|variable| std::env::var_os(variable))",
+    "std::env::var_os(name).filter(|value| !value.is_empty())",
+    // Where OpenCL's loader looks.
+    "var_os(\"OCL_ICD_VENDORS\")",
+    // The toolkits of CUDA, and where libraries are.
+    ".filter_map(std::env::var_os)",
+    "std::env::var_os(IS_SESSION)",
+];
+
 #[test]
-fn every_variable_is_documented() {
+fn every_variable_is_in_the_table_and_on_the_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut named = BTreeSet::new();
+    let mut said = Said::default();
     for folder in [
         "core/src",
+        "core/choice/src",
+        "kernels/clc/src",
         "kernels/lang/src",
         "frontends/rust/src",
+        "frontends/node/src",
         "cli/src",
     ] {
-        named_in(&root.join(folder), &mut named);
+        said.read(&root.join(folder));
     }
-    for crates in ["drivers", "wire"] {
+    for crates in ["drivers", "net"] {
         for folder in fs::read_dir(root.join(crates)).expect("it has crates") {
             let folder = folder.expect("it can be read").path().join("src");
-            // What tests have networks from is theirs.
-            if folder.is_dir() && !folder.starts_with(root.join("wire/lab")) {
-                named_in(&folder, &mut named);
+            if folder.is_dir() {
+                said.read(&folder);
             }
         }
     }
-    for own in OWN {
-        assert!(named.remove(own), "{own}");
+    // A variable that is named there has been read past the table.
+    assert_eq!(said.names, BTreeSet::from(OWN.map(str::to_owned)));
+    for (path, line) in said.reading {
+        assert!(
+            OF_THE_SYSTEM.iter().any(|known| line.contains(known)),
+            "{} reads the environment past the table: {line}",
+            path.display()
+        );
     }
-    let page = fs::read_to_string(root.join("docs/environment.md")).expect("the page is there");
-    let documented: BTreeSet<String> = variables(&page, '`').map(str::to_owned).collect();
-    assert_eq!(named, documented);
+    let table: BTreeSet<String> = quipu_environment::ALL
+        .iter()
+        .map(|variable| variable.name().to_owned())
+        .collect();
+    assert_eq!(table, documented());
+}
+
+#[test]
+#[ignore = "run by `nonsense_is_refused_of_every_variable`"]
+fn platform() {
+    println!("new: {}", Platform::new().unwrap_err());
+    let available = Platform::builder().build_available();
+    for unavailable in available.unavailable() {
+        println!("available: {}", unavailable.error);
+    }
+    println!("logging: {:?}", quipu::init_logging_from_env());
+}
+
+#[test]
+fn nonsense_is_refused_of_every_variable() {
+    let program = std::env::current_exe().expect("a test has an executable");
+    let program = program.to_str().expect("its path is text");
+    let within = format!("{program}/trace.json");
+    let nonsense = |name: &str| match name {
+        "QUIPU_CPU_WORKERS" => vec!["none", "0", "257"],
+        "QUIPU_CPU_PIN" => vec!["first", "3-1"],
+        "QUIPU_CUDA" => vec!["1", "maybe", "OFF"],
+        "QUIPU_OPENCL" => vec!["maybe", "false"],
+        "QUIPU_OPENCL_DEVICES" => vec!["cpu,,remote", ","],
+        "QUIPU_DISCOVERY" => vec!["no", "0"],
+        "QUIPU_OPENCL_VENDORS" => vec!["/nowhere/vendors"],
+        "QUIPU_NVRTC" => vec!["/nowhere/libnvrtc.so", "yes"],
+        "QUIPU_NODES" => vec!["nobody"],
+        "QUIPU_HOME" | "QUIPU_CACHE" | "QUIPU_DUMP" | "QUIPU_LLVM" => vec![program],
+        "QUIPU_CLC" => vec!["/nowhere/quipu-clc"],
+        "QUIPU_SPIN" => vec!["long", "1000001", "-1"],
+        "QUIPU_COMPRESSION" => vec!["gzip", "on"],
+        "QUIPU_CHECK" => vec!["yes", "2"],
+        "QUIPU_EXECUTION" => vec!["fast", "lockstep:65", "native:5"],
+        "QUIPU_FEATURE_LEVEL" => vec!["avx", "v5"],
+        "QUIPU_LOG" => vec!["verbose", "quipu_scheduler=loud"],
+        "QUIPU_WATCH" => vec!["soon", "0", "-1"],
+        "QUIPU_TRACE" => vec![within.as_str()],
+        "QUIPU_TRACE_LIMIT" => vec!["much", "-1"],
+        _ => panic!("{name} is on the page, and here is no nonsense for it"),
+    };
+    for name in documented() {
+        let variable = quipu_environment::ALL.iter();
+        let takes = variable.map(|known| (known.name(), known.takes()));
+        let takes = takes
+            .into_iter()
+            .find(|(known, _)| *known == name)
+            .unwrap()
+            .1;
+        for value in nonsense(&name) {
+            let output = run("platform", &name, value);
+            let out = String::from_utf8_lossy(&output.stdout);
+            for from in ["new: ", "available: "] {
+                let is_told = out.lines().any(|line| {
+                    line.contains(from)
+                        && line.contains(&format!("{name}={value}: expected {takes}"))
+                });
+                assert!(is_told, "{name}={value} is not refused by {from}{out}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@
 
 use quipu::drivers::{CpuDriver, CudaDriver, OpenClDriver, Options, SimDriver};
 use quipu_conformance::{Fixture, fixture, graph};
-use quipu_core::{Device, Driver, Result};
+use quipu_scheduler::{Device, Driver, Result};
 use std::num::NonZero;
 use std::sync::Arc;
 

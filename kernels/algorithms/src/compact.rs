@@ -3,7 +3,7 @@
 
 use crate::division::{Tiles, refuse, threads, tiles};
 use crate::function::{Function, Item, Sum};
-use crate::look_back::{Totals, look_back, part_of_thread, shape};
+use crate::look_back::{Totals, launches, look_back, part_of_thread, shape, tile_of};
 use quipu::kernels::{
     Accelerator, Atomics, Block, BlockAccelerator, Blocks, Grid, KernelData, RawMut, SharedAtomics,
     SharedWrite, Threads, device, kernel,
@@ -92,7 +92,7 @@ pub fn compact_neighbours<T, F: Function<T, bool> + KernelData>(
     count: RawMut<u64>,
 ) {
     let shape = shape(acc);
-    let tile = states.add(0, 1) as usize;
+    let tile = tile_of(acc, states.add(0, 1));
     let (start, end) = part_of_thread(shape, tile, 0, x.len());
     let part = &x[start..end];
     let mut kept = [0_u8; TILE];
@@ -134,7 +134,7 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
         ticket.store(0, states.add(0, 1));
     }
     acc.sync_block_threads().await;
-    let tile = ticket.load(0) as usize;
+    let tile = tile_of(acc, ticket.load(0));
     let (start, end) = part_of_thread(shape, tile, thread, x.len());
     let part = &x[start..end];
 
@@ -200,18 +200,25 @@ pub fn compact<T: Item, F: Function<T, bool> + KernelData>(
     queue.fill(&states, 0)?;
     let mut totals = queue.allocate::<u64>(tiles.count)?;
     let mut prefixes = queue.allocate::<u64>(tiles.count)?;
-    let (totals, prefixes) = (totals.overwrite(), prefixes.overwrite());
-    if is_alone {
-        queue.launch(
-            tiles.division,
-            compact_neighbours(keep, x, &mut states, totals, prefixes, y, count),
-        )
-    } else {
-        queue.launch(
-            tiles.division,
-            compact_tiles(keep, x, &mut states, totals, prefixes, y, count),
-        )
+    macro_rules! launch {
+        ($totals:expr) => {{
+            let (states, totals, prefixes) = (&mut states, $totals, prefixes.overwrite());
+            let division = tiles.division.clone();
+            if is_alone {
+                let call =
+                    compact_neighbours(keep, x, states, totals, prefixes, &mut *y, &mut *count);
+                queue.launch(division, call)
+            } else {
+                let call = compact_tiles(keep, x, states, totals, prefixes, &mut *y, &mut *count);
+                queue.launch(division, call)
+            }
+        }};
     }
+    let launched = launch!(totals.overwrite());
+    if launches(queue) == 1 {
+        return launched;
+    }
+    launched.and_then(|_| launch!(&mut totals))
 }
 
 /// Tiles for [`compact_neighbours`].

@@ -25,9 +25,16 @@
 //! done: by the tickets, the tiles that are looked at have been begun. A worker of the CPU pool ends a block before it
 //! begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens, "Decoupled Fallback", 2025.)
 
+//!
+//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block looks at what another
+//! of the same launch has written. The first launch totals all tiles, and the second combines the totals before its
+//! tiles, in their order and so to the same bits. What else the first one writes, the second writes again.
+
 use crate::function::Operator;
+use quipu::Queue;
 use quipu::kernels::{
-    Accelerator, Atomics, Block, Elements, KernelData, RawMut, Thread, Threads, device,
+    Accelerator, Atomics, Block, Blocks, Elements, Grid, KernelData, RawMut, Thread, Threads,
+    device,
 };
 
 /// State: nothing of a tile is known. (A state, and the ticket in front of them, are zero at first.)
@@ -42,6 +49,21 @@ const PATIENCE: u32 = 1 << 14;
 
 /// States that are looked at together: on a GPU one look takes as long as that many.
 const AT_ONCE: usize = 8;
+
+/// How often a kernel with [`look_back`] is launched, with the same arguments: each time all tiles take tickets.
+pub(crate) fn launches(queue: &Queue) -> usize {
+    if queue.device().has_device_fence() {
+        1
+    } else {
+        2
+    }
+}
+
+/// The tile of a ticket.
+#[device]
+pub(crate) fn tile_of(acc: &impl Accelerator<1>, ticket: u32) -> usize {
+    ticket as usize % acc.extent(Grid, Blocks)[0]
+}
 
 /// How a thread's part of a tile is totalled.
 #[device]
@@ -97,6 +119,30 @@ fn total_of_tile<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     total
 }
 
+/// As [`look_back`], where blocks of one launch cannot tell each other anything. The second launch finds the states of the
+/// first.
+#[device]
+fn total_before<S: Copy, O: Operator<S>>(
+    tile: usize,
+    total: S,
+    states: Atomics<u32>,
+    totals: RawMut<S>,
+) -> S {
+    let is_first_launch = states.load(tile + 1) == NOTHING;
+    let mut before = O::identity();
+    if is_first_launch {
+        // SAFETY: only this block has this tile, and others read it in the next launch.
+        unsafe { totals.write(tile, total) };
+        states.store(tile + 1, TOTAL);
+    } else {
+        for other in 0..tile {
+            // SAFETY: the launch before has written it.
+            before = O::combine(before, unsafe { totals.read(other) });
+        }
+    }
+    before
+}
+
 /// Gives what the tiles before `tile` come to, and tells others of this one, whose total is `total`. One thread of the
 /// block calls it, once.
 ///
@@ -113,6 +159,9 @@ pub(crate) fn look_back<T, S: Copy, O: Operator<S>, F: Totals<T, S, O>>(
     f: F,
     x: &[T],
 ) -> S {
+    if !acc.has_device_fence() {
+        return total_before::<S, O>(tile, total, states, totals);
+    }
     // SAFETY: only this block has this ticket, and others read it once the state says that it is written.
     unsafe { totals.write(tile, total) };
     acc.fence_device();

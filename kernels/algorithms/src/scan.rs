@@ -11,7 +11,7 @@
 
 use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
-use crate::look_back::{Totals, look_back, part_of_thread, shape};
+use crate::look_back::{Totals, launches, look_back, part_of_thread, shape, tile_of};
 use quipu::kernels::{
     Accelerator, Atomics, Block, BlockAccelerator, KernelData, RawMut, SharedAtomics,
     SharedElement, SharedWrite, Threads, device, kernel,
@@ -212,7 +212,7 @@ pub fn scan_neighbours<T, O: Operator<T> + KernelData, const INCLUSIVE: bool>(
     y: RawMut<T>,
 ) {
     let shape = shape(acc);
-    let tile = states.add(0, 1) as usize;
+    let tile = tile_of(acc, states.add(0, 1));
     let (start, end) = part_of_thread(shape, tile, 0, x.len());
     // SAFETY: a tile is one thread's.
     let to = unsafe { y.slice_mut(start..end) };
@@ -247,7 +247,7 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
         ticket.store(0, states.add(0, 1));
     }
     acc.sync_block_threads().await;
-    let tile = ticket.load(0) as usize;
+    let tile = tile_of(acc, ticket.load(0));
     let (start, end) = part_of_thread(shape, tile, thread, x.len());
     let part = &x[start..end];
 
@@ -323,18 +323,24 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     queue.fill(&states, 0)?;
     let mut totals = queue.allocate::<T>(tiles.count)?;
     let mut prefixes = queue.allocate::<T>(tiles.count)?;
-    let (totals, prefixes, y) = (totals.overwrite(), prefixes.overwrite(), y.overwrite());
-    if is_alone {
-        queue.launch(
-            tiles.division,
-            scan_neighbours::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y),
-        )
-    } else {
-        queue.launch(
-            tiles.division,
-            scan_tiles::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y),
-        )
+    macro_rules! launch {
+        ($totals:expr) => {{
+            let (totals, prefixes, y) = ($totals, prefixes.overwrite(), y.overwrite());
+            let division = tiles.division.clone();
+            if is_alone {
+                let call = scan_neighbours::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y);
+                queue.launch(division, call)
+            } else {
+                let call = scan_tiles::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y);
+                queue.launch(division, call)
+            }
+        }};
     }
+    let launched = launch!(totals.overwrite());
+    if launches(queue) == 1 {
+        return launched;
+    }
+    launched.and_then(|_| launch!(&mut totals))
 }
 
 /// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom begun.

@@ -437,6 +437,8 @@ pub enum Property {
     Clock,
     /// Atomics and fences of [`Scope::System`].
     SystemScope,
+    /// Fences of [`Scope::Device`].
+    DeviceFence,
 }
 
 /// What the threads of a warp do together.

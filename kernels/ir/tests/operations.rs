@@ -175,7 +175,7 @@ fn results(
             continue;
         }
         let printed = module
-            .print(Dialect::C99, &Options::new(Dialect::C99, width))
+            .print(Dialect::C99, &in_width(Dialect::C99, width))
             .unwrap_or_else(|error| panic!("{error}"));
         let mut launch = launch.clone();
         C99Program::compile_with(&printed, options)
@@ -186,7 +186,7 @@ fn results(
     }
     // How constants are written differs in nothing but endings, and PoCL takes its time.
     if !constants && opencl_or_skip() {
-        let printed = module.print(OPENCL, &Options::new(OPENCL, width)).unwrap();
+        let printed = module.print(OPENCL, &in_width(OPENCL, width)).unwrap();
         let mut launch = launch.clone();
         OpenClProgram::compile(&printed)
             .unwrap_or_else(|error| panic!("{error}"))
@@ -195,7 +195,7 @@ fn results(
         results.push(("OpenCL C", launch.elements(2)));
     }
     let printed = module
-        .print(Dialect::Cuda, &Options::new(Dialect::Cuda, width))
+        .print(Dialect::Cuda, &in_width(Dialect::Cuda, width))
         .unwrap();
     let program = CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
     if let Some(program) = program.filter(|_| CudaProgram::can_run().unwrap()) {
@@ -233,6 +233,14 @@ impl Same {
                     found.is_nan() && expected.is_nan() || found == 0.0 && expected == 0.0
                 }
             }
+    }
+}
+
+/// With arithmetic in this width, whatever is computed.
+fn in_width(dialect: Dialect, width: IndexWidth) -> Options {
+    Options {
+        keeps_width: true,
+        ..Options::new(dialect, width)
     }
 }
 
@@ -689,7 +697,7 @@ fn truths() {
         ],
     );
     let printed = module
-        .print(Dialect::C99, &Options::new(Dialect::C99, Bits32))
+        .print(Dialect::C99, &in_width(Dialect::C99, Bits32))
         .unwrap();
     let mut c99 = launch.clone();
     C99Program::compile(&printed)
@@ -699,7 +707,7 @@ fn truths() {
     assert_eq!(c99.elements::<u8>(2), expected);
     assert_eq!(c99.elements::<i64>(3), numbers);
     if opencl_or_skip() {
-        let printed = module.print(OPENCL, &Options::new(OPENCL, Bits32)).unwrap();
+        let printed = module.print(OPENCL, &in_width(OPENCL, Bits32)).unwrap();
         let mut opencl = launch;
         OpenClProgram::compile(&printed)
             .unwrap()

@@ -599,3 +599,72 @@ fn every_kind_of_type_can_be_everywhere() {
         .unwrap();
     CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
 }
+
+/// A fence for other blocks is none for the block alone, and needs what OpenCL C 1.2 lacks.
+#[test]
+fn a_fence_for_the_device_is_one_for_other_blocks() {
+    let module = |scope| {
+        let mut f = FunctionBuilder::new("k");
+        f.push(Statement::Fence(scope));
+        ModuleBuilder::new().finish(f.kernel(1))
+    };
+    let printed = |scope, features| {
+        let dialect = Dialect::OpenCl(features);
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        module(scope).print(dialect, &options).unwrap()
+    };
+    let usual = OpenClFeatures::USUAL;
+    let version_3 = OpenClFeatures {
+        version_3: true,
+        ..usual
+    };
+    let ptx = OpenClFeatures {
+        ptx: true,
+        device_fence: false,
+        ..usual
+    };
+    for (features, expected, standard) in [
+        (usual, "memory_order_seq_cst, memory_scope_device)", "CL2.0"),
+        (
+            version_3,
+            "memory_order_seq_cst, memory_scope_device)",
+            "CL3.0",
+        ),
+        (ptx, "membar.gl", "CL1.2"),
+    ] {
+        let printed = printed(Scope::Device, features);
+        assert!(printed.source.contains(expected), "{}", printed.source);
+        let said = format!("-cl-std={standard}");
+        assert!(printed.compiler_options.contains(&said), "{printed:?}");
+    }
+    let of_block = printed(Scope::Block, usual);
+    assert!(
+        of_block.source.contains("mem_fence("),
+        "{}",
+        of_block.source
+    );
+    assert!(
+        of_block
+            .compiler_options
+            .contains(&"-cl-std=CL1.2".to_owned())
+    );
+    let without = Dialect::OpenCl(OpenClFeatures {
+        device_fence: false,
+        ..usual
+    });
+    refused(&module(Scope::Device), without, "a fence for other blocks");
+}
+
+/// NVIDIA's compiler takes PTX, and so its warps are those of CUDA.
+#[test]
+fn warps_of_nvidia_are_written_in_ptx() {
+    let features = OpenClFeatures {
+        ptx: true,
+        ..OpenClFeatures::USUAL
+    };
+    let source = print(&corpus::warps(), Dialect::OpenCl(features));
+    for expected in ["shfl.sync.idx.b32", "vote.sync.ballot.b32"] {
+        assert!(source.contains(expected), "{source}");
+    }
+    assert!(!source.contains("sub_group"), "{source}");
+}

@@ -152,8 +152,8 @@ fn what_is_the_same_for_a_block_decides() {
         f.repeat_forever(|f, id| {
             let now = f.load_local(half);
             let one = f.index_literal(1);
-            let is_over = f.binary(BinaryOperation::Less, now, one);
-            f.if_then(is_over, |f| f.push(Statement::Break(id)));
+            let is_finished = f.binary(BinaryOperation::Less, now, one);
+            f.if_then(is_finished, |f| f.push(Statement::Break(id)));
             barrier(f);
             let is_three = is_three(f, now);
             f.if_then(is_three, |f| f.leave(None));

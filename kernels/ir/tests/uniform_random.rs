@@ -141,8 +141,9 @@ impl Written {
                     let id = self.f.loop_id();
                     self.f.begin_block();
                     let (now, end) = (self.f.load_local(counter), self.f.u32_literal(ROUNDS));
-                    let is_over = self.f.binary(BinaryOperation::Equal, now, end);
-                    self.f.if_then(is_over, |f| f.push(Statement::Break(id)));
+                    let is_finished = self.f.binary(BinaryOperation::Equal, now, end);
+                    self.f
+                        .if_then(is_finished, |f| f.push(Statement::Break(id)));
                     self.loops.push(id);
                     self.steps(steps);
                     self.loops.pop();

@@ -234,6 +234,13 @@ pub trait Accelerator<const D: usize> {
         true
     }
 
+    /// Whether a fence orders what different blocks do to memory ([`fence_device`](Self::fence_device)), which OpenCL C 1.2
+    /// lacks.
+    #[inline(always)]
+    fn has_device_fence(&self) -> bool {
+        true
+    }
+
     /// This thread's number in its warp.
     #[inline(always)]
     fn lane(&self) -> u32 {
@@ -260,7 +267,8 @@ pub trait Accelerator<const D: usize> {
         }
     }
 
-    /// What this thread did to memory before happens before what it does after, for the threads of the device.
+    /// What this thread did to memory before happens before what it does after, for the threads of the device. A kernel that
+    /// comes to this without asking [`has_device_fence`](Self::has_device_fence) is refused where there is no such fence.
     #[inline(always)]
     fn fence_device(&self) {
         fence(Ordering::SeqCst);

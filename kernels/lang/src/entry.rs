@@ -9,8 +9,8 @@ use std::marker::PhantomData;
 
 use crate::accelerator::Accelerator;
 use crate::atomics::{AtomicElement, Atomics};
-use crate::build::{BuildError, KernelData, ValueParameter};
 use crate::division::WorkDivision;
+use crate::emit::{BuildError, KernelData, ValueParameter};
 use crate::error::KernelError;
 use crate::extent::Vector;
 use crate::launch::{BlockScratch, GroupKernel};

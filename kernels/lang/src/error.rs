@@ -224,15 +224,8 @@ pub enum KernelError {
     },
 
     /// An environment variable makes no sense.
-    #[error("the environment variable {variable} is '{value}'; use {expected}, or unset it")]
-    Environment {
-        /// The variable.
-        variable: &'static str,
-        /// What it is.
-        value: String,
-        /// What it can be.
-        expected: &'static str,
-    },
+    #[error(transparent)]
+    Environment(#[from] quipu_environment::Misused),
 
     /// There is no memory for a block's threads and what they share.
     #[error(
@@ -246,7 +239,7 @@ pub enum KernelError {
 
 /// What was asked for is an argument that makes no sense; what came of running it is a kernel's failure.
 #[cfg(feature = "core")]
-impl From<KernelError> for quipu_core::Error {
+impl From<KernelError> for quipu_scheduler::Error {
     #[cold]
     fn from(error: KernelError) -> Self {
         use KernelError::*;
@@ -258,7 +251,7 @@ impl From<KernelError> for quipu_core::Error {
             | OverlappingRows { .. }
             | Unaligned { .. }
             | GroupsOutOfRange { .. }
-            | Environment { .. } => quipu_core::ErrorKind::InvalidArgument {
+            | Environment(_) => quipu_scheduler::ErrorKind::InvalidArgument {
                 what: "launch a kernel",
                 problem: error.to_string(),
             },
@@ -270,7 +263,7 @@ impl From<KernelError> for quipu_core::Error {
             | Panicked { .. }
             | Race { .. }
             | OutOfThreads { .. }
-            | OutOfMemory { .. } => quipu_core::ErrorKind::Kernel {
+            | OutOfMemory { .. } => quipu_scheduler::ErrorKind::Kernel {
                 what: "a kernel".to_owned(),
                 message: error.to_string(),
             },

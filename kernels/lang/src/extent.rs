@@ -280,13 +280,13 @@ impl<const D: usize> Extent<D> {
     /// Steps to the next position in row-major order; from the last one back to the origin.
     #[inline(always)]
     pub(crate) fn advance(&self, position: &mut Vector<D>) {
-        let mut is_over = true;
+        let mut is_finished = true;
         each_dimension::<D>(|faster| {
             let dimension = D - 1 - faster;
-            if is_over {
+            if is_finished {
                 let next = position[dimension] + 1;
-                is_over = next >= self.0[dimension];
-                position[dimension] = if is_over { 0 } else { next };
+                is_finished = next >= self.0[dimension];
+                position[dimension] = if is_finished { 0 } else { next };
             }
         });
     }

@@ -82,7 +82,7 @@
 //!
 //! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a value whose `run` every
 //! thread executes. And its source, for devices that run other code: [`Call::module`] gives it as the intermediate
-//! representation, which is printed in their languages ([`build`]). [`macro@kernel`] says what the language has.
+//! representation, which is printed in their languages ([`emit`]). [`macro@kernel`] says what the language has.
 //!
 //! # What runs a launch
 //!
@@ -117,9 +117,9 @@
 mod accelerator;
 mod atomics;
 mod barrier;
-pub mod build;
 mod check;
 mod division;
+pub mod emit;
 mod entry;
 mod error;
 mod extent;
@@ -128,10 +128,10 @@ mod launch;
 pub mod level;
 mod number;
 mod partition;
-mod pieces;
 pub mod random;
 mod region;
 mod shared;
+mod stencil_loops;
 mod strides;
 mod view;
 mod warp;
@@ -141,11 +141,11 @@ pub use accelerator::{
 };
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
-pub use build::{BuildError, KernelData, KernelValue, ValueParameter};
 pub use division::{
     AcceleratorLimits, KernelResources, Multiprocessor, Occupancy, PerDimension, Subdivision,
     WorkDivision,
 };
+pub use emit::{BuildError, KernelData, KernelValue, ValueParameter};
 pub use entry::{
     ByValue, Call, Entry, OwnBlock, Parameter, Pass, PassAll, Reading, ReadingView, Shape,
 };
@@ -176,13 +176,13 @@ pub use view::{At, GlobalMut, GlobalRef};
 pub mod __macro {
     pub use crate::__optimised as optimised;
     pub use crate::__unoptimised as unoptimised;
-    pub use crate::build;
+    pub use crate::emit;
     pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::launch::compiled_here;
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
-    pub use crate::pieces::{Neighbours, Pieces};
     pub use crate::shared::turned;
+    pub use crate::stencil_loops::{Neighbours, Pieces};
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,

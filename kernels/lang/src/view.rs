@@ -267,7 +267,7 @@ pub struct GlobalMut<'a, T, const D: usize = 1> {
     elements: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it owns the elements as a `&mut [T]` does, which is `Send` for these `T`.
+// SAFETY: its launch has the elements as a `&mut [T]` has, which is `Send` for these `T`.
 unsafe impl<T: Send, const D: usize> Send for GlobalMut<'_, T, D> {}
 // SAFETY: a shared view lets safe code see its extent and nothing else.
 unsafe impl<T: Send, const D: usize> Sync for GlobalMut<'_, T, D> {}
@@ -277,7 +277,11 @@ impl<'a, T> GlobalMut<'a, T> {
     ///
     /// # Safety
     /// For as long as the view lives, the elements are initialised, in one allocation, and used through
-    /// nothing but the view. A `length` of zero needs a pointer that is aligned and not null.
+    /// nothing but views of the same launch. It may have several of them, as each thread that runs some of
+    /// its blocks has, if each is handed to one partition, all of these divide it in the same way, and no
+    /// block is run through two of them. So no element belongs to two threads: a view makes no reference to
+    /// its elements, and its partition one to the elements of the threads that are run. A `length` of zero
+    /// needs a pointer that is aligned and not null.
     #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *mut T, length: usize) -> Self {
         Self {

@@ -214,7 +214,7 @@ fn methods(text: &str, mark: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_refused_method_is_in_a_file() {
-    let source = fs::read_to_string(folder().join("src/build/refused.rs")).unwrap();
+    let source = fs::read_to_string(folder().join("src/emit/refused.rs")).unwrap();
     let mut used = BTreeSet::new();
     for file in files() {
         let text = fs::read_to_string(file).unwrap();

@@ -7,7 +7,8 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprCall, ExprMethodCall, ExprPath, Path, PathArguments, Token};
 
-use crate::expression::{is_assignment, is_associated};
+use crate::expression::{is_assignment, is_associated, unchanging};
+use crate::pattern::last_name;
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
@@ -86,9 +87,6 @@ impl Writer {
             return self.refuse(span, refuse::VERBATIM);
         };
         let name = last.ident.to_string();
-        if matches!(name.as_str(), "Some" | "Ok" | "Err") {
-            return self.refuse(span, refuse::OPTIONS);
-        }
         if name.starts_with(|first: char| first.is_uppercase()) {
             return self.constructor(path, call);
         }
@@ -110,6 +108,21 @@ impl Writer {
         let mut generics = PathArguments::None;
         if let Some(last) = builder.segments.last_mut() {
             generics = std::mem::replace(&mut last.arguments, PathArguments::None);
+        }
+        if let Some(name) = path.path.get_ident()
+            && ["max", "min", "swap"].iter().any(|known| name == known)
+            && arguments.len() == 2
+        {
+            let names = [self.fresh("argument"), self.fresh("argument")];
+            return quote_spanned!(span=> {
+                #[allow(unused_imports)]
+                use __quipu::of_std::#name::*;
+                #[allow(unused_imports)]
+                use #builder as __function_2;
+                #(let #names = #arguments;)*
+                (&__quipu::of_std::Meant::<__function_2>::new()).__is(|| __quipu::of_std::#name::name_of(#path, #(#names),*));
+                <__function_2>::__call #generics (#(#names),*)
+            });
         }
         if arguments.len() > MOST_ARGUMENTS {
             return quote_spanned!(span=> <#builder>::__call #generics (#(#arguments),*));
@@ -137,23 +150,24 @@ impl Writer {
         }
         let numbers = (0..names.len()).map(|number| number.to_string());
         let witness = witness(span, &quote!(#path(#(__quipu::w(#names)),*)));
-        quote_spanned!(span=> { #bound __quipu::structure(&[#((#numbers, #names.raw())),*], None, #witness) })
+        let variant = last_name(&path.path);
+        quote_spanned!(span=> { #bound __quipu::structure(#variant, &[#((#numbers, #names.raw())),*], None, #witness) })
     }
 
     pub(crate) fn method_call(&mut self, call: &ExprMethodCall) -> TokenStream {
         let span = call.method.span();
         let method = call.method.to_string();
-        if let Some(words) = refuse::method(&method)
-            && (!refuse::may_be_own(&method)
-                || gives_option(&call.receiver)
-                || call.args.iter().any(is_text))
-        {
+        if let Some(words) = refuse::method(&method) {
             return self.refuse(span, words);
         }
         if let Some(written) = self.iteration(call) {
             return written;
         }
-        let receiver = self.expression(&call.receiver);
+        let mut receiver = self.expression(&call.receiver);
+        if matches!(&*call.receiver, Expr::Path(_)) && self.is_constant(&call.receiver) {
+            let checks = unchanging(&Expr::MethodCall(call.clone()));
+            receiver = quote!({ #checks #receiver });
+        }
         match method.as_str() {
             "clone" if call.args.is_empty() => {
                 return quote_spanned!(span=> __quipu::value(__quipu::dereference(#receiver)));
@@ -172,6 +186,10 @@ impl Writer {
         let mut arguments = match method.as_str() {
             // Of whatever type it is: there is none that a reference has to be made.
             "zip" => call.args.iter().map(|other| self.current(other)).collect(),
+            // Its message is a text, of which there are no others.
+            "expect" if call.args.iter().all(is_text) => {
+                call.args.iter().map(|text| quote!(#text)).collect()
+            }
             _ => self.arguments(&call.args),
         };
         let generics = &call.turbofish;
@@ -237,21 +255,6 @@ fn without_device(call: &ExprMethodCall, builder: &Ident) -> TokenStream {
 
 fn is_text(argument: &Expr) -> bool {
     matches!(argument, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)))
-}
-
-/// Whether an expression is seen to be an `Option` or `Result`, as which its methods are refused.
-fn gives_option(expression: &Expr) -> bool {
-    match expression {
-        Expr::Paren(paren) => gives_option(&paren.expr),
-        Expr::MethodCall(call) => {
-            let name = call.method.to_string();
-            refuse::gives_option(&name)
-        }
-        Expr::Call(call) => matches!(&*call.func, Expr::Path(path)
-            if ["Some", "Ok", "Err"].iter().any(|name| path.path.is_ident(name))),
-        Expr::Path(path) => path.path.is_ident("None"),
-        _ => false,
-    }
 }
 
 /// Whether what a method is passed may change what it is called on before the method begins, as no closure that is passed

@@ -17,17 +17,37 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprClosure, ExprMethodCall, Label, parse_quote_spanned};
+use syn::{Expr, ExprClosure, ExprMethodCall, Label, Token, parse_quote_spanned};
 
 use crate::refuse;
-use crate::scope::{Kind, Writer};
+use crate::scope::{Kind, Writer, witness};
 
 /// What an item goes through.
 enum Stage {
     Closure(Adapter, Box<ExprClosure>),
     /// `copied` behind a closure.
     Copied(Span),
+    /// `enumerate` behind a closure.
+    Counted(Span),
+    /// `zip`, with what the parts of each item go through.
+    Zipped(Span, [Vec<Stage>; 2]),
+}
+
+impl Stage {
+    /// Whether there are as many items behind it as before it.
+    fn keeps_all(&self) -> bool {
+        match self {
+            Self::Closure(adapter, _) => matches!(adapter, Adapter::Map),
+            Self::Copied(_) | Self::Counted(_) | Self::Zipped(..) => true,
+        }
+    }
+
+    /// Whether it makes each item of the one before it alone, whichever number that has.
+    fn is_of_items(&self) -> bool {
+        self.keeps_all() && !matches!(self, Self::Counted(_))
+    }
 }
 
 /// What is made of what a closure gives.
@@ -49,6 +69,25 @@ enum Consumer<'e> {
     Holds {
         of_all: bool,
     },
+    /// The first of which it holds.
+    Find,
+    /// The number of that.
+    Position,
+    /// The last one.
+    Last,
+    /// The least or the greatest; by what a function makes of each, or compared by one.
+    Extreme {
+        is_least: bool,
+        by: By,
+    },
+}
+
+/// What is compared for the least or the greatest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Itself,
+    Key,
+    Comparison,
 }
 
 /// Whether an expression may be an iterator, or an array or slice, which have methods of the same names. That of a variable its type
@@ -64,6 +103,7 @@ fn may_be_iterator(expression: &Expr) -> bool {
             | "each" | "rows" | "own" => true,
             "map" | "filter" | "take_while" | "clone" | "copied" | "cloned" | "zip"
             | "enumerate" | "rev" | "step_by" | "skip" | "take" => may_be_iterator(&call.receiver),
+            "windows" | "chunks" | "chunks_exact" => true,
             name => refuse::is_adapter(name) && may_be_iterator(&call.receiver),
         },
         Expr::Field(_)
@@ -98,29 +138,56 @@ fn called(function: &Expr, arguments: usize) -> ExprClosure {
 
 impl Writer {
     /// What an iterator goes over, and the stages behind it.
-    fn chain<'e>(&self, iterator: &'e Expr) -> (&'e Expr, Vec<Stage>) {
-        let none = (iterator, Vec::new());
+    fn chain(&self, iterator: &Expr) -> (Expr, Vec<Stage>) {
+        let none = || (iterator.clone(), Vec::new());
         let call = match iterator {
             Expr::Paren(paren) => return self.chain(&paren.expr),
             Expr::MethodCall(call) => call,
-            _ => return none,
+            _ => return none(),
         };
         if !may_be_iterator(&call.receiver) {
-            return none;
+            return none();
         }
         let (over, mut stages) = self.chain(&call.receiver);
+        let span = call.method.span();
+        // Adapters without closures are done with what is gone over, where the closures make no difference.
+        let adapted = |over: Expr, arguments: Punctuated<Expr, Token![,]>| {
+            Expr::MethodCall(ExprMethodCall {
+                receiver: Box::new(over),
+                args: arguments,
+                ..call.clone()
+            })
+        };
         let adapter = match &*call.method.to_string() {
             "map" => Adapter::Map,
             "filter" => Adapter::Filter,
             "take_while" => Adapter::TakeWhile,
             "copied" | "cloned" if !stages.is_empty() => {
-                stages.push(Stage::Copied(call.method.span()));
+                stages.push(Stage::Copied(span));
                 return (over, stages);
             }
-            _ => return none,
+            "enumerate" if !stages.is_empty() => {
+                stages.push(Stage::Counted(span));
+                return (over, stages);
+            }
+            "rev" | "skip" | "take" | "step_by"
+                if !stages.is_empty() && stages.iter().all(Stage::is_of_items) =>
+            {
+                return (adapted(over, call.args.clone()), stages);
+            }
+            "zip" if let Some(other) = call.args.first() => {
+                let (other, of_other) = self.chain(other);
+                let mut all = stages.iter().chain(&of_other);
+                if stages.is_empty() && of_other.is_empty() || !all.all(Stage::keeps_all) {
+                    return none();
+                }
+                let over = adapted(over, std::iter::once(other).collect());
+                return (over, vec![Stage::Zipped(span, [stages, of_other])]);
+            }
+            _ => return none(),
         };
         let Some(function) = call.args.first().and_then(|of| self.function(of, 1)) else {
-            return none;
+            return none();
         };
         stages.push(Stage::Closure(adapter, Box::new(function)));
         (over, stages)
@@ -166,6 +233,24 @@ impl Writer {
             ("count", []) if has_stages() => return Some((Consumer::Count, None)),
             ("fold", [first, function]) => (Consumer::Fold(first), self.function(function, 2)),
             ("for_each", [function]) => (Consumer::ForEach, self.function(function, 1)),
+            ("find", [condition]) => (Consumer::Find, self.function(condition, 1)),
+            ("position", [condition]) => (Consumer::Position, self.function(condition, 1)),
+            ("last", []) if has_stages() => return Some((Consumer::Last, None)),
+            (name @ ("min" | "max"), []) if has_stages() => {
+                let (is_least, by) = (name == "min", By::Itself);
+                return Some((Consumer::Extreme { is_least, by }, None));
+            }
+            (name @ ("min_by_key" | "max_by_key"), [key]) => {
+                let (is_least, by) = (name == "min_by_key", By::Key);
+                (Consumer::Extreme { is_least, by }, self.function(key, 1))
+            }
+            (name @ ("min_by" | "max_by"), [compare]) => {
+                let (is_least, by) = (name == "min_by", By::Comparison);
+                (
+                    Consumer::Extreme { is_least, by },
+                    self.function(compare, 2),
+                )
+            }
             (name @ ("any" | "all"), [condition]) => {
                 let of_all = name == "all";
                 (Consumer::Holds { of_all }, self.function(condition, 1))
@@ -219,10 +304,20 @@ impl Writer {
             Consumer::Holds { of_all } => {
                 quote_spanned!(span=> __quipu::bind_mut("holds", __quipu::lit(#of_all)))
             }
+            Consumer::Find | Consumer::Position | Consumer::Last | Consumer::Extreme { .. } => {
+                quote_spanned!(span=> __quipu::bind_mut("found", __quipu::none()))
+            }
+        };
+        let count = self.fresh("count");
+        let counted = match consumer {
+            Consumer::Position => {
+                quote_spanned!(span=> let #count = __quipu::bind_mut("count", __quipu::lit(0usize));)
+            }
+            _ => TokenStream::new(),
         };
         let function = function.map(|function| self.closure_parts(function));
         let (captured, function) = function.unwrap_or_default();
-        let begins = quote!(let #total = #begins; #captured);
+        let begins = quote!(let #total = #begins; #counted #captured);
         let iterator = &call.receiver;
         let looped = self.looped(span, None, iterator, &begins, |this, item| match consumer {
             Consumer::Sum => quote_spanned!(span=> __quipu::add(#total, #item)),
@@ -236,6 +331,29 @@ impl Writer {
             Consumer::ForEach => {
                 quote_spanned!(span=> __quipu::discard(__quipu::applied(#item, #function)))
             }
+            Consumer::Find => {
+                let token = this.this_loop();
+                quote_spanned!(span=> __quipu::find(#total, #item, __quipu::applied(#item, #function), #token))
+            }
+            Consumer::Position => {
+                let token = this.this_loop();
+                quote_spanned!(span=> {
+                    __quipu::find(#total, __quipu::value(#count), __quipu::applied(#item, #function), #token);
+                    __quipu::add(#count, __quipu::lit(1usize))
+                })
+            }
+            Consumer::Last => {
+                quote_spanned!(span=> __quipu::assign(#total, __quipu::some(#item)))
+            }
+            Consumer::Extreme { is_least, by } => match by {
+                By::Itself => quote_spanned!(span=> __quipu::extreme(#total, #item, #is_least)),
+                By::Key => {
+                    quote_spanned!(span=> __quipu::extreme_by_key(#total, #item, __quipu::applied(#item, #function), #is_least))
+                }
+                By::Comparison => {
+                    quote_spanned!(span=> __quipu::extreme_by(#total, #item, #function, #is_least))
+                }
+            },
             Consumer::Holds { of_all } => {
                 let token = this.this_loop();
                 quote_spanned!(span=>
@@ -243,7 +361,13 @@ impl Writer {
                 )
             }
         });
-        quote_spanned!(span=> { #looped; __quipu::value(#total) })
+        let result = match consumer {
+            Consumer::Extreme { by: By::Key, .. } => {
+                quote_spanned!(span=> __quipu::without_key(#total))
+            }
+            _ => quote_spanned!(span=> __quipu::value(#total)),
+        };
+        quote_spanned!(span=> { #looped; #result })
     }
 
     /// A loop over an iterator: statements, of which the last gives nothing. What begins it is written between what it goes over and
@@ -257,7 +381,7 @@ impl Writer {
         body: impl FnOnce(&mut Self, &Ident) -> TokenStream,
     ) -> TokenStream {
         let (over, stages) = self.chain(iterator);
-        let over = self.expression(over);
+        let over = self.expression(&over);
         let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
         let first = self.fresh("item");
         let (token, body) = self.body(label, false, |this| {
@@ -320,6 +444,37 @@ impl Writer {
                     let #item = __quipu::value(__quipu::dereference(#before));
                 );
                 (TokenStream::new(), copied)
+            }
+            Stage::Counted(span) => {
+                let (before, count) = (item.clone(), self.fresh("count"));
+                *item = self.fresh("item");
+                let begins = quote_spanned!(*span=>
+                    let #count = __quipu::bind_mut("count", __quipu::lit(0usize));
+                );
+                (
+                    begins,
+                    quote_spanned!(*span=> let #item = __quipu::counted(#count, #before);),
+                )
+            }
+            Stage::Zipped(span, stages) => {
+                let (mut begins, mut written) = (TokenStream::new(), TokenStream::new());
+                let mut parts = Vec::new();
+                for (at, stages) in stages.iter().enumerate() {
+                    let (member, mut part) = (syn::Index::from(at), self.fresh("part"));
+                    let witness = witness(*span, &quote!(&__quipu::w_ref(#item).#member));
+                    written.extend(
+                        quote_spanned!(*span=> let #part = __quipu::part(#item, #at, #witness);),
+                    );
+                    for stage in stages {
+                        let (before, within) = self.stage(stage, &mut part, token);
+                        begins.extend(before);
+                        written.extend(within);
+                    }
+                    parts.push(part);
+                }
+                *item = self.fresh("item");
+                written.extend(quote_spanned!(*span=> let #item = __quipu::paired(#(#parts),*);));
+                (begins, written)
             }
         }
     }

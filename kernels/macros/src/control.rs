@@ -5,8 +5,8 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{
-    Arm, Block, Expr, ExprForLoop, ExprIf, ExprLet, ExprLoop, ExprMatch, ExprWhile, Label, Pat,
-    Stmt, parse_quote, parse_quote_spanned,
+    Arm, BinOp, Block, Expr, ExprForLoop, ExprIf, ExprLet, ExprLoop, ExprMatch, ExprWhile, Label,
+    Pat, Stmt, parse_quote, parse_quote_spanned,
 };
 
 use crate::refuse;
@@ -49,6 +49,9 @@ impl Writer {
             };
             return self.cases(&either(span, pattern, then, &otherwise), want);
         }
+        if first_let(&branch.cond).is_some() {
+            return self.chained(branch, want);
+        }
         let condition = self.condition(&branch.cond);
         let Some((_, otherwise)) = &branch.else_branch else {
             let then = self.block(&branch.then_branch, Want::Nothing);
@@ -66,6 +69,82 @@ impl Writer {
             otherwise => self.control(otherwise, want),
         };
         self.if_else(span, &condition, &then, &otherwise)
+    }
+
+    /// `if let … && …`: an `if` within the other for each condition. What the first block gives leaves a block around them, and what
+    /// is behind them there is the other block.
+    fn chained(&mut self, branch: &ExprIf, want: Want) -> TokenStream {
+        let span = branch.if_token.span;
+        let want = if branch.else_branch.is_some() {
+            want
+        } else {
+            Want::Nothing
+        };
+        let want = if want == Want::Value {
+            Want::Choice
+        } else {
+            want
+        };
+        let (token, body) = self.body(None, true, |this| {
+            let token = this.this_loop();
+            let then = this.links(&links(&branch.cond), &mut |this| {
+                let then = this.block(&branch.then_branch, want);
+                quote_spanned!(span=> __quipu::break_with(#token, #then);)
+            });
+            let otherwise = match &branch.else_branch {
+                None => quote!(__quipu::nothing()),
+                Some((_, otherwise)) => match &**otherwise {
+                    Expr::Block(block) if block.label.is_none() => this.block(&block.block, want),
+                    otherwise => this.control(otherwise, want),
+                },
+            };
+            quote_spanned!(span=> #then __quipu::break_with(#token, #otherwise);)
+        });
+        quote_spanned!(span=> {
+            let #token = __quipu::begin_loop();
+            #body
+            __quipu::end_loop(#token)
+        })
+    }
+
+    /// What is done if all of these conditions hold, as a statement.
+    fn links(
+        &mut self,
+        conditions: &[&Expr],
+        then: &mut dyn FnMut(&mut Self) -> TokenStream,
+    ) -> TokenStream {
+        let Some((first, rest)) = conditions.split_first() else {
+            return then(self);
+        };
+        let span = first.span();
+        let Expr::Let(asked) = first else {
+            let condition = self.condition(first);
+            let then = self.links(rest, then);
+            let branch = self.fresh("branch");
+            return quote_spanned!(span=>
+                let #branch = __quipu::branch::<()>(#condition);
+                if #branch.begins_then() { #then #branch.ends_then(__quipu::nothing()); }
+                let _ = #branch.result();
+            );
+        };
+        let value = self.expression(&asked.expr);
+        let source = self.fresh("scrutinee");
+        let condition = self.matches(&asked.pat, &source);
+        let then = self.scoped(|this| {
+            let bound = this.bind_pattern(&asked.pat, &source);
+            let then = this.links(rest, then);
+            quote!(#bound #then)
+        });
+        let branch = self.fresh("branch");
+        let then = match condition {
+            None => quote!({ #then }),
+            Some(condition) => quote_spanned!(span=>
+                let #branch = __quipu::branch::<()>(#condition);
+                if #branch.begins_then() { #then #branch.ends_then(__quipu::nothing()); }
+                let _ = #branch.result();
+            ),
+        };
+        quote_spanned!(span=> let #source = __quipu::value(#value); #then)
     }
 
     /// What is wanted of branches: if what they are taken by is known, there is only one.
@@ -230,6 +309,17 @@ impl Writer {
             };
             return self.forever(&forever, Want::Nothing);
         }
+        if first_let(&while_loop.cond).is_some() {
+            let (condition, body) = (&while_loop.cond, &while_loop.body);
+            let branch: ExprIf = parse_quote_spanned!(span=> if #condition #body else { break });
+            let forever = ExprLoop {
+                attrs: Vec::new(),
+                label: while_loop.label.clone(),
+                loop_token: syn::Token![loop](span),
+                body: parse_quote!({ #branch }),
+            };
+            return self.forever(&forever, Want::Nothing);
+        }
         let condition = self.condition(&while_loop.cond);
         let (token, body) = self.body(while_loop.label.as_ref(), false, |this| {
             this.block(&while_loop.body, Want::Nothing)
@@ -308,6 +398,18 @@ impl Writer {
 fn either(span: Span, pattern: &ExprLet, then: &Block, otherwise: &Expr) -> ExprMatch {
     let (value, pattern) = (&pattern.expr, &pattern.pat);
     parse_quote_spanned!(span=> match #value { #pattern => #then, _ => #otherwise })
+}
+
+/// The conditions between `&&`.
+fn links(condition: &Expr) -> Vec<&Expr> {
+    match condition {
+        Expr::Binary(binary) if matches!(binary.op, BinOp::And(_)) => {
+            let mut conditions = links(&binary.left);
+            conditions.extend(links(&binary.right));
+            conditions
+        }
+        one => vec![one],
+    }
 }
 
 /// Where a condition has a `let`.

@@ -4,11 +4,11 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, Type, WherePredicate,
-    parse_quote,
+    Attribute, Data, DataEnum, DataStruct, DeriveInput, Error, Path, Result, Type, Variant,
+    WherePredicate, parse_quote,
 };
 
-use crate::refuse;
+use crate::pattern::member_text;
 use crate::signature::{with_data_bounds, with_value_bounds};
 
 /// Makes a struct or enum a type of the kernel language.
@@ -97,7 +97,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
             "devices lay out structs as C does: write `#[repr(C)]` above this one",
         ));
     }
-    let build = quote!(#krate::__macro::build);
+    let build = quote!(#krate::__macro::emit);
     let types: Vec<_> = data.fields.iter().map(|field| &field.ty).collect();
     // A struct of nothing else has no bits, as one without fields.
     let is_unit = |of: &&&Type| matches!(of, Type::Tuple(tuple) if tuple.elems.is_empty());
@@ -114,7 +114,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     bounds.extend(types.iter().map(|of| -> WherePredicate {
         // Not for all: what has other fields is a value within kernels only. (The lifetime stands for nothing; without it, a
         // bound that does not hold is an error here, and not where it is asked for.)
-        parse_quote!(for<'__field> #of: #krate::__macro::build::KernelData)
+        parse_quote!(for<'__field> #of: #krate::__macro::emit::KernelData)
     }));
     let (data_impl_generics, _, data_where_clause) = data_generics.split_for_impl();
     let generics = with_value_bounds(&item.generics, krate);
@@ -141,6 +141,15 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 
                 const IS_DERIVED: bool = true;
 
+                #[track_caller]
+                fn __order_of(
+                    this: #build::Expr<Self>,
+                    other: #build::Expr<Self>,
+                ) -> ::core::option::Option<#build::Expr<::core::option::Option<::core::cmp::Ordering>>> {
+                    use #build::{WithOrder as _, WithoutOrder as _};
+                    (&#build::OrderOf::<Self>::new()).__order(this, other)
+                }
+
                 fn ir_type(state: &mut #build::State) -> #build::ir::Type {
                     #build::derived_type::<Self>(
                         state,
@@ -166,7 +175,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 /// A struct without fields, which has no bits: it is there for its type.
 fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
     let name = &item.ident;
-    let build = quote!(#krate::__macro::build);
+    let build = quote!(#krate::__macro::emit);
     let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
     quote! {
@@ -201,12 +210,98 @@ fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
     }
 }
 
+/// An enum whose variants have fields: kernels compute with its values, and have none in memory.
+fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
+    let name = &item.ident;
+    let emit = quote!(#krate::__macro::emit);
+    let generics = with_value_bounds(&item.generics, krate);
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let (mut fields, mut types) = (Vec::new(), Vec::new());
+    let (mut names, mut literals) = (Vec::new(), Vec::new());
+    for (
+        number,
+        Variant {
+            ident,
+            fields: of_variant,
+            ..
+        },
+    ) in data.variants.iter().enumerate()
+    {
+        names.push(ident.to_string());
+        let members: Vec<_> = of_variant.members().collect();
+        let values: Vec<_> = (0..members.len())
+            .map(|at| format_ident!("field{at}"))
+            .collect();
+        let places = types.len()..types.len() + members.len();
+        fields.extend(
+            members
+                .iter()
+                .map(|member| format!("{ident}.{}", member_text(member))),
+        );
+        types.extend(of_variant.iter().map(|field| &field.ty));
+        literals.push(quote! {
+            Self::#ident { #(#members: #values),* } => {
+                #(fields[#places] = #emit::KernelValue::literal(#values, state);)*
+                #number
+            }
+        });
+    }
+    let Some(Variant {
+        ident: first,
+        fields: of_first,
+        ..
+    }) = data.variants.first()
+    else {
+        return TokenStream::new();
+    };
+    let samples = of_first.members().zip(of_first).map(|(member, field)| {
+        let of = &field.ty;
+        quote!(#member: <#of as #emit::KernelValue>::sample_value())
+    });
+    let text = name.to_string();
+    quote! {
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction, private_bounds)]
+        const _: () = {
+            impl #impl_generics #emit::Derived for #name #type_generics #where_clause {}
+
+            impl #impl_generics #emit::KernelValue for #name #type_generics #where_clause {
+                const FIELDS: &'static [&'static str] = &["variant", #(#fields),*];
+                const VARIANTS: &'static [&'static str] = &[#(#names),*];
+                const IS_DERIVED: bool = true;
+
+                fn ir_type(state: &mut #emit::State) -> #emit::ir::Type {
+                    #emit::variants_type::<Self>(
+                        state,
+                        #text,
+                        &[#(<#types as #emit::KernelValue>::ir_type),*],
+                    )
+                }
+
+                fn sample_value() -> Self {
+                    Self::#first { #(#samples),* }
+                }
+
+                fn literal(self, state: &mut #emit::State) -> #emit::Raw {
+                    // What nobody asks for has any value.
+                    let mut fields = ::std::vec![
+                        #(#emit::KernelValue::literal(<#types as #emit::KernelValue>::sample_value(), state)),*
+                    ];
+                    let number = match self { #(#literals)* };
+                    #emit::variant_literal::<Self>(state, number, fields)
+                }
+            }
+        };
+    }
+}
+
 fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<TokenStream> {
     let name = &item.ident;
-    for variant in &data.variants {
-        if !variant.fields.is_empty() {
-            return Err(Error::new(variant.fields.span(), refuse::PAYLOAD));
-        }
+    if data
+        .variants
+        .iter()
+        .any(|variant| !variant.fields.is_empty())
+    {
+        return Ok(variants(item, data, krate));
     }
     let Some(first) = data.variants.first() else {
         return Err(Error::new(
@@ -237,7 +332,7 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     let (number, scalar) = (format_ident!("{number}"), format_ident!("{scalar}"));
     let first = &first.ident;
     let variants: Vec<_> = data.variants.iter().map(|variant| &variant.ident).collect();
-    let build = quote!(#krate::__macro::build);
+    let build = quote!(#krate::__macro::emit);
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {

@@ -7,14 +7,15 @@ use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemTrait, Path,
-    Receiver, Result, ReturnType, Signature, TraitItem, Type,
+    Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemStruct,
+    ItemTrait, Path, Receiver, Result, ReturnType, Signature, TraitItem, Type,
 };
 
 use crate::expression::this_name;
 use crate::function_type::{copied_closure, without_closures, writer_type};
 use crate::kernel::allowances;
 use crate::options::Options;
+use crate::pattern::member_text;
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
@@ -29,15 +30,13 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
         Item::Fn(item) => function(&options.krate, &item),
         Item::Trait(item) => trait_item(&options.krate, item),
         Item::Impl(item) => impl_block(&options.krate, item),
-        other => Err(Error::new(
-            other.span(),
-            "`#[device]` is for functions, traits and `impl` blocks; structs and enums have `#[derive(KernelData)]`",
-        )),
+        Item::Struct(item) => comparisons(&options.krate, &item),
+        other => Err(Error::new(other.span(), refuse::DEVICE_ITEM)),
     }
 }
 
 fn value(krate: &Path) -> TokenStream {
-    quote!(#krate::__macro::build::KernelValue)
+    quote!(#krate::__macro::emit::KernelValue)
 }
 
 fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
@@ -96,6 +95,98 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     Ok(quote!(#item #refusals))
 }
 
+/// A struct whose comparisons are derived below: what these do is known from what is derived, which `#[derive(KernelData)]` does
+/// not see.
+fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
+    let is_derived = |name: &str| {
+        item.attrs.iter().any(|attribute| {
+            let mut found = false;
+            if attribute.path().is_ident("derive") {
+                // What is no list of traits, rustc refuses.
+                let _ = attribute.parse_nested_meta(|derived| {
+                    found |= derived
+                        .path
+                        .segments
+                        .last()
+                        .is_some_and(|last| last.ident == name);
+                    Ok(())
+                });
+            }
+            found
+        })
+    };
+    let [is_equated, is_ordered] = ["PartialEq", "PartialOrd"].map(is_derived);
+    if !is_equated {
+        return Err(Error::new(item.struct_token.span, refuse::DEVICE_ITEM));
+    }
+    let emit = quote!(#krate::__macro::emit);
+    let name = &item.ident;
+    let generics = with_value_bounds(&item.generics, krate);
+    let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
+    let (members, types): (Vec<_>, Vec<_>) = item
+        .fields
+        .members()
+        .zip(item.fields.iter().map(|field| &field.ty))
+        .unzip();
+    let texts: Vec<_> = members.iter().map(member_text).collect();
+    let parts = quote! {
+        #({
+            let [one, other] = [this, other]
+                .map(|of| #emit::field(of, #texts, ::core::option::Option::None::<#types>));
+            (&#emit::Operands::<#emit::operator::Equal, _, _>::new(one, other))
+                .__operate(::core::option::Option::None::<bool>)
+        }),*
+    };
+    let order = is_ordered.then(|| {
+        quote! {
+            impl #impl_generics #emit::DerivedOrder for #name #type_generics #where_clause {
+                #[track_caller]
+                fn derived_order(
+                    this: #emit::Expr<Self>,
+                    other: #emit::Expr<Self>,
+                ) -> #emit::Expr<::core::option::Option<::core::cmp::Ordering>> {
+                    #emit::lexicographic(::std::vec![
+                        #({
+                            let [one, other] = [this, other]
+                                .map(|of| #emit::field(of, #texts, ::core::option::Option::None::<#types>));
+                            #emit::order_of(one, other)
+                        }),*
+                    ])
+                }
+            }
+        }
+    });
+    Ok(quote! {
+        #item
+
+        #[allow(clippy::all, clippy::pedantic, clippy::restriction, unused)]
+        const _: () = {
+            use #emit::{Operated as _, OperatedAsNumbers as _};
+
+            impl #impl_generics #emit::Operates<#emit::operator::Equal> for #name #type_generics #where_clause {
+                type Output = bool;
+
+                #[track_caller]
+                fn operate(this: #emit::Expr<Self>, other: #emit::Expr<Self>) -> #emit::Expr<bool> {
+                    #emit::all_of(::std::vec![#parts])
+                }
+            }
+
+            impl #impl_generics #emit::Operates<#emit::operator::NotEqual> for #name #type_generics #where_clause {
+                type Output = bool;
+
+                #[track_caller]
+                fn operate(this: #emit::Expr<Self>, other: #emit::Expr<Self>) -> #emit::Expr<bool> {
+                    let equal = <Self as #emit::Operates<#emit::operator::Equal>>::operate(this, other);
+                    #emit::unary(#emit::ir::UnaryOperation::Not, equal, ::core::option::Option::None)
+                }
+            }
+
+            #order
+        };
+    })
+}
+
 /// `impl Add for …` and the like: what kernels do with the operator is in a trait of our own, as the operator's has no
 /// room for it.
 fn operator_impl(
@@ -127,7 +218,7 @@ fn operator_impl(
     let generics = with_value_bounds(&item.generics, krate);
     let (impl_generics, _, where_clause) = generics.split_for_impl();
     let of = &item.self_ty;
-    let build = quote!(#krate::__macro::build);
+    let build = quote!(#krate::__macro::emit);
     let other = other.map_or_else(|| quote!(Self), |other| quote!(#other));
     let (kind, output) = if is_prefix(operator) {
         let kind = quote!(#build::OperatesAlone<#build::operator::#operator>);
@@ -181,6 +272,15 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         && let Some((operator, other)) = operator_impl_of(path)
     {
         return operator_impl(krate, &item, operator, other);
+    }
+    // What it gives is computed on the host, as a constant.
+    if let Some((path, _)) = &item.trait_
+        && path
+            .segments
+            .last()
+            .is_some_and(|last| last.ident == "Default")
+    {
+        return Ok(quote!(#item));
     }
     if let Some((path, _)) = &item.trait_
         && is_of_std(path)
@@ -244,7 +344,6 @@ fn is_of_std(path: &Path) -> bool {
             "From",
             "Into",
             "TryFrom",
-            "Default",
             "PartialOrd",
             "Ord",
             "Index",
@@ -349,7 +448,7 @@ impl<'a> Written<'a> {
                 let dimensions = &acc.dimensions;
                 ordered.push((
                     acc.name.clone(),
-                    Some(quote!(#krate::__macro::build::Sketch<#dimensions>)),
+                    Some(quote!(#krate::__macro::emit::Sketch<#dimensions>)),
                     TokenStream::new(),
                     false,
                 ));
@@ -388,6 +487,9 @@ impl<'a> Written<'a> {
         }
         if let (Some(block), Some(acc)) = (block, &acc) {
             writer.refuse_parted(signature, block, &acc.name);
+        }
+        if let Some(block) = block {
+            writer.note_exchanged(block);
         }
         let body = block.map(|block| {
             let body = writer.block(block, Want::Value);
@@ -458,7 +560,7 @@ impl<'a> Written<'a> {
             #[doc(hidden)]
             #[track_caller]
             #allow
-            #visibility fn #name<#generics>(#(#inputs),*) -> #krate::__macro::build::Expr<#result> #where_clause
+            #visibility fn #name<#generics>(#(#inputs),*) -> #krate::__macro::emit::Expr<#result> #where_clause
         };
         let head = substitute(head, krate);
         let Some(body) = self.body.as_ref().filter(|_| self.refusals.is_none()) else {
@@ -529,15 +631,15 @@ impl<'a> Written<'a> {
         let this = &names[0];
         let rest = &names[1..];
         let receiver = if is_mutable_reference(receiver) {
-            quote!(#krate::__macro::build::reference(#this))
+            quote!(#krate::__macro::emit::reference(#this))
         } else {
-            quote!(#krate::__macro::build::value(#krate::__macro::build::dereference(#this)))
+            quote!(#krate::__macro::emit::value(#krate::__macro::emit::dereference(#this)))
         };
         let head = quote_spanned! {*span=>
             #[doc(hidden)]
             #[track_caller]
             #allow
-            #visibility fn #name<#generics>(&self, #(#inputs),*) -> #krate::__macro::build::Expr<#result> #where_clause
+            #visibility fn #name<#generics>(&self, #(#inputs),*) -> #krate::__macro::emit::Expr<#result> #where_clause
         };
         let head = substitute(head, krate);
         Some(quote_spanned! {*span=>
@@ -552,10 +654,10 @@ fn substitute(tokens: TokenStream, krate: &Path) -> TokenStream {
         .into_iter()
         .flat_map(|token| match token {
             proc_macro2::TokenTree::Ident(name) if name == "__Expr" => {
-                quote!(#krate::__macro::build::Expr)
+                quote!(#krate::__macro::emit::Expr)
             }
             proc_macro2::TokenTree::Ident(name) if name == "__quipu" => {
-                quote!(#krate::__macro::build)
+                quote!(#krate::__macro::emit)
             }
             proc_macro2::TokenTree::Group(group) => {
                 let mut inner =

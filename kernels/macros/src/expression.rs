@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{
-    BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprPath, ExprRange, ExprStruct, ExprUnary,
-    Lit, Macro, Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
+    BinOp, Expr, ExprAssign, ExprBinary, ExprClosure, ExprPath, ExprRange, ExprStruct, ExprTry,
+    ExprUnary, Lit, Macro, Pat, RangeLimits, ReturnType, Token, UnOp, parse_quote_spanned,
 };
 
-use crate::pattern::{binds_name, member_text};
-use crate::pieces::changed_in;
+use crate::pattern::{binds_name, last_name, member_text};
 use crate::refuse;
 use crate::scope::{Kind, Want, Writer, witness};
+use crate::stencil_loops::changed_in;
 
 impl Writer {
     /// An expression.
@@ -25,7 +26,10 @@ impl Writer {
             return match expression {
                 Expr::Lit(_) | Expr::Path(_) => quote_spanned!(span=> __quipu::lit(#expression)),
                 // What is computed may overflow.
-                _ => quote_spanned!(span=> __quipu::computed(&|| #expression)),
+                _ => {
+                    let checks = unchanging(expression);
+                    quote_spanned!(span=> { #checks __quipu::computed(&|| #expression) })
+                }
             };
         }
         match expression {
@@ -113,7 +117,7 @@ impl Writer {
             Expr::Closure(_) => self.refuse(span, refuse::CLOSURE_VALUE),
             Expr::Macro(mac) => self.macro_expression(&mac.mac),
             Expr::Let(pattern) => self.refuse(pattern.let_token.span, refuse::IF_LET),
-            Expr::Try(question) => self.refuse(question.question_token.span, refuse::TRY),
+            Expr::Try(question) => self.question(question),
             Expr::Async(block) => self.refuse(block.async_token.span, refuse::ASYNC_BLOCK),
             Expr::Const(block) => self.refuse(block.const_token.span, refuse::CONST_BLOCK),
             Expr::Infer(infer) => self.refuse(infer.underscore_token.span, refuse::INFERRED),
@@ -265,9 +269,18 @@ impl Writer {
 
     fn assign(&mut self, assign: &ExprAssign) -> TokenStream {
         let span = assign.eq_token.span;
+        if let (Expr::Tuple(places), Expr::Tuple(values)) = (&*assign.left, &*assign.right)
+            && places.elems.len() == values.elems.len()
+            && !is_taken_apart(&assign.left)
+        {
+            return self.assign_each(span, &places.elems, &values.elems);
+        }
         let value = self.expression(&assign.right);
         if let Expr::Infer(_) = &*assign.left {
             return quote_spanned!(span=> __quipu::discard(__quipu::value(#value)));
+        }
+        if is_taken_apart(&assign.left) {
+            return self.assign_parts(assign, &value);
         }
         let to = self.place(&assign.left);
         let value = if let Expr::Reference(reference) = &*assign.right {
@@ -283,14 +296,107 @@ impl Writer {
         })
     }
 
+    /// `(a, b) = (b, a)`, which may be what no tuple can have, as slices.
+    fn assign_each(
+        &mut self,
+        span: Span,
+        places: &Punctuated<Expr, Token![,]>,
+        values: &Punctuated<Expr, Token![,]>,
+    ) -> TokenStream {
+        let (mut written, mut names) = (TokenStream::new(), Vec::new());
+        for value in values {
+            let (part, name) = (self.expression(value), self.fresh("value"));
+            written.extend(quote_spanned!(value.span()=> let #name = __quipu::value(#part);));
+            names.push(name);
+        }
+        for (place, name) in places.iter().zip(&names) {
+            written.extend(match place {
+                Expr::Infer(_) => quote!(let _ = __quipu::discard(#name);),
+                place => {
+                    let to = self.place(place);
+                    quote_spanned!(span=> __quipu::assign(#to, #name);)
+                }
+            });
+        }
+        quote_spanned!(span=> { #written __quipu::nothing() })
+    }
+
+    /// `[a, Pair { b, .. }] = value`: as a `let` with a pattern, and then an assignment for each name in it.
+    fn assign_parts(&mut self, assign: &ExprAssign, value: &TokenStream) -> TokenStream {
+        let span = assign.eq_token.span;
+        let mut places = Vec::new();
+        let Some(pattern) = self.assignee(&assign.left, &mut places) else {
+            return self.refuse(assign.left.span(), refuse::DESTRUCTURED);
+        };
+        let source = self.fresh("source");
+        self.scoped(|this| {
+            let bound = this.bind_pattern(&pattern, &source);
+            let assigned: Vec<_> = places
+                .iter()
+                .map(|(name, place)| {
+                    let place = this.place(place);
+                    quote_spanned!(span=> __quipu::assign(#place, __quipu::value(#name));)
+                })
+                .collect();
+            quote_spanned!(span=> {
+                let #source = __quipu::value(#value);
+                #bound
+                #(#assigned)*
+                __quipu::nothing()
+            })
+        })
+    }
+
+    /// What is on the left of an assignment as a pattern, with a name for each place.
+    fn assignee(&mut self, place: &Expr, places: &mut Vec<(Ident, Expr)>) -> Option<Pat> {
+        let mut all = |elements: &mut dyn Iterator<Item = &Expr>| -> Option<Vec<Pat>> {
+            elements
+                .map(|element| self.assignee(element, places))
+                .collect()
+        };
+        let span = place.span();
+        Some(match place {
+            Expr::Infer(_) => parse_quote_spanned!(span=> _),
+            Expr::Range(range) if range.start.is_none() && range.end.is_none() => {
+                parse_quote_spanned!(span=> ..)
+            }
+            Expr::Paren(paren) => self.assignee(&paren.expr, places)?,
+            Expr::Tuple(tuple) => {
+                let parts = all(&mut tuple.elems.iter())?;
+                parse_quote_spanned!(span=> (#(#parts,)*))
+            }
+            Expr::Array(array) => {
+                let parts = all(&mut array.elems.iter())?;
+                parse_quote_spanned!(span=> [#(#parts),*])
+            }
+            Expr::Call(call) => {
+                let Expr::Path(path) = &*call.func else {
+                    return None;
+                };
+                let parts = all(&mut call.args.iter())?;
+                parse_quote_spanned!(span=> #path(#(#parts),*))
+            }
+            Expr::Struct(structure) => {
+                let path = &structure.path;
+                let members: Vec<_> = structure.fields.iter().map(|field| &field.member).collect();
+                let parts = all(&mut structure.fields.iter().map(|field| &field.expr))?;
+                let rest = structure.dot2_token.map(|rest| quote!(#rest));
+                parse_quote_spanned!(span=> #path { #(#members: #parts,)* #rest })
+            }
+            place => {
+                let name = self.fresh("assigned");
+                let pattern = parse_quote_spanned!(span=> #name);
+                places.push((name, place.clone()));
+                pattern
+            }
+        })
+    }
+
     /// What is assigned to.
     fn place(&mut self, place: &Expr) -> TokenStream {
         match place {
             Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), tuple.span(), false),
             Expr::Paren(paren) => self.place(&paren.expr),
-            Expr::Array(_) | Expr::Struct(_) | Expr::Call(_) | Expr::Range(_) => {
-                self.refuse(place.span(), refuse::DESTRUCTURED)
-            }
             place => self.expression(place),
         }
     }
@@ -377,7 +483,30 @@ impl Writer {
             }
         };
         let witness = witness(span, &quote!(#path { #(#witnesses,)* #rest_witness }));
-        quote_spanned!(span=> { #bound __quipu::structure(&[#(#fields),*], #rest, #witness) })
+        let variant = last_name(path);
+        quote_spanned!(span=> { #bound __quipu::structure(#variant, &[#(#fields),*], #rest, #witness) })
+    }
+
+    /// `value?`, which ends the function if there is none.
+    fn question(&mut self, question: &ExprTry) -> TokenStream {
+        let span = question.question_token.span;
+        if self.closures > 0 {
+            return self.refuse(span, refuse::CLOSURE_RETURN);
+        }
+        let value = self.expression(&question.expr);
+        let (tried, branch) = (self.fresh("tried"), self.fresh("branch"));
+        let result = self.result.clone();
+        quote_spanned!(span=> {
+            let #tried = __quipu::value(#value);
+            let #branch = __quipu::branch::<()>(__quipu::goes_on(#tried));
+            if #branch.begins_then() { #branch.ends_then(__quipu::nothing()); }
+            if #branch.begins_otherwise() {
+                __quipu::give::<#result>(__quipu::ended(#tried));
+                #branch.ends_otherwise(__quipu::nothing());
+            }
+            let _ = #branch.result();
+            __quipu::output(#tried)
+        })
     }
 
     /// A closure that is called in place.
@@ -581,6 +710,16 @@ pub(crate) fn as_match(mac: &Macro) -> syn::Result<Expr> {
     })
 }
 
+/// Whether what is assigned to is anything but places, and tuples of them.
+fn is_taken_apart(place: &Expr) -> bool {
+    match place {
+        Expr::Tuple(tuple) => tuple.elems.iter().any(is_taken_apart),
+        Expr::Paren(paren) => is_taken_apart(&paren.expr),
+        Expr::Array(_) | Expr::Struct(_) | Expr::Call(_) | Expr::Range(_) => true,
+        _ => false,
+    }
+}
+
 /// What an expression is now.
 fn value_of(span: Span, expression: &TokenStream) -> TokenStream {
     quote_spanned!(span=> __quipu::value(#expression))
@@ -601,6 +740,38 @@ fn variable_name(name: &Ident) -> Ident {
 }
 
 /// Whether a path is one to a function of a type, rather than of a module: `f32::sqrt`, `T::new`, `Self::one`.
+/// Asks rustc whether the host can change what a constant's methods are called on. See `build::host`.
+pub(crate) fn unchanging(constant: &Expr) -> TokenStream {
+    struct Receivers(TokenStream);
+    impl<'ast> Visit<'ast> for Receivers {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            if is_named(&call.receiver) {
+                let receiver = &call.receiver;
+                self.0
+                    .extend(quote_spanned!(receiver.span()=> if __quipu::DEAD {
+                        (&&&&__quipu::OfHost::of(&#receiver)).__unchanging();
+                    }));
+            }
+            syn::visit::visit_expr_method_call(self, call);
+        }
+    }
+    let mut receivers = Receivers(TokenStream::new());
+    receivers.visit_expr(constant);
+    receivers.0
+}
+
+/// Whether an expression is an item, or part of one.
+fn is_named(expression: &Expr) -> bool {
+    match expression {
+        Expr::Path(_) => true,
+        Expr::Paren(paren) => is_named(&paren.expr),
+        Expr::Group(group) => is_named(&group.expr),
+        Expr::Field(field) => is_named(&field.base),
+        Expr::Index(index) => is_named(&index.expr),
+        _ => false,
+    }
+}
+
 pub(crate) fn is_associated(path: &syn::Path, has_self_type: bool) -> bool {
     if has_self_type {
         return true;

@@ -9,7 +9,6 @@ use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
 use crate::phases::phases;
-use crate::pieces::in_pieces;
 use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
@@ -17,6 +16,7 @@ use crate::signature::{
     AcceleratorParameter, Parameter, Passing, check_generics, handle, has_other_dimensions, kind,
     make_native, parameters, with_data_bounds, with_lifetimes,
 };
+use crate::stencil_loops::in_pieces;
 
 /// What is allowed in the code that is written: rustc and clippy have looked at the user's own.
 pub(crate) fn allowances() -> TokenStream {
@@ -35,6 +35,9 @@ pub(crate) fn allowances() -> TokenStream {
         )]
     }
 }
+
+/// Parameters that a kernel is passed: as many as there are traits for.
+const MOST_PARAMETERS: usize = 12;
 
 struct Kernel<'a> {
     krate: &'a syn::Path,
@@ -87,6 +90,12 @@ pub(crate) fn function(
             refuse::NOT_ASYNC
         };
         return Err(Error::new(signature.fn_token.span, words));
+    }
+    let mut passed = parameters
+        .iter()
+        .filter(|it| !matches!(it.passing, Passing::Shared(_)));
+    if let Some(excess) = passed.nth(MOST_PARAMETERS) {
+        return Err(Error::new(excess.name.span(), refuse::MOST_PARAMETERS));
     }
     for parameter in &parameters {
         if writer_type(&signature.generics, &parameter.user_type).is_some() {
@@ -312,7 +321,7 @@ impl Kernel<'_> {
             if let GenericParam::Type(parameter) = parameter {
                 parameter
                     .bounds
-                    .push(syn::parse_quote!(#krate::__macro::build::KernelData));
+                    .push(syn::parse_quote!(#krate::__macro::emit::KernelData));
             }
         }
         let block = if item.sig.asyncness.is_some() {
@@ -346,7 +355,7 @@ impl Kernel<'_> {
                 .map(|(parameter, _)| {
                     let of = with_lifetimes(&parameter.user_type);
                     (
-                        quote!(<#of as #krate::__macro::build::SharedParameter>::Array),
+                        quote!(<#of as #krate::__macro::emit::SharedParameter>::Array),
                         &parameter.name,
                     )
                 })
@@ -361,7 +370,7 @@ impl Kernel<'_> {
                 (
                     quote!((#(#arrays,)*)),
                     quote!((#(#names,)*)),
-                    quote!((#(<#types as #krate::__macro::build::SharedParameter>::array(self.lengths[#numbers]),)*)),
+                    quote!((#(<#types as #krate::__macro::emit::SharedParameter>::array(self.lengths[#numbers]),)*)),
                 )
             };
             let in_phases = match self.method {
@@ -490,8 +499,8 @@ impl Kernel<'_> {
                 }
 
                 fn module() -> ::core::result::Result<
-                    #krate::__macro::build::ir::Module,
-                    #krate::__macro::build::BuildError,
+                    #krate::__macro::emit::ir::Module,
+                    #krate::__macro::emit::BuildError,
                 > {
                     #module
                 }
@@ -574,6 +583,7 @@ impl Kernel<'_> {
         let acc_name = &acc.name;
         writer.define(acc_name, Kind::Variable);
         writer.refuse_parted(&item.sig, &item.block, acc_name);
+        writer.note_exchanged(&item.block);
         let mut declared = quote! {
             let #acc_name = __quipu::Expr::<__quipu::Sketch<#dimensions>>::from_raw(__quipu::Raw::Nothing);
         };
@@ -601,6 +611,11 @@ impl Kernel<'_> {
             };
             let value = if parameter.is_mutable && matches!(parameter.passing, Passing::Value) {
                 quote_spanned!(name.span()=> __quipu::bind_mut(#text, #value))
+            } else if parameter.is_mutable
+                && matches!(parameter.passing, Passing::Shared(_))
+                && writer.is_exchanged(name)
+            {
+                quote_spanned!(name.span()=> __quipu::bind_exchanged(#text, #value))
             } else {
                 value
             };

@@ -3,7 +3,7 @@
 //!
 //! A kernel is written down twice. Once as the user wrote it, which is what runs natively: rustc checks it, and
 //! its messages point at the user's lines. And once as a function that makes its source: every operation is
-//! replaced by a call of a function of `quipu_kernel::build`. What cannot be replaced so is refused
+//! replaced by a call of a function of `quipu_kernel::emit`. What cannot be replaced so is refused
 //! (`refuse.rs`), at its line, with what to write instead.
 //!
 //! | file | what it reads |
@@ -17,8 +17,8 @@
 //! | `signature.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `chain.rs`, `print.rs` | bodies |
-//! | `parted.rs` | where a body waits for threads that have gone elsewhere |
-//! | `registers.rs`, `pieces.rs`, `phases/` | what the native form of a kernel is made, to be fast |
+//! | `divergence.rs` | where a body waits for threads that have gone elsewhere |
+//! | `registers.rs`, `stencil_loops.rs`, `phases/` | what the native form of a kernel is made, to be fast |
 //! | `refuse.rs` | the words of refusals |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
@@ -31,21 +31,21 @@ mod closure;
 mod control;
 mod data;
 mod device;
+mod divergence;
 mod expression;
 mod function_type;
 mod kernel;
 mod method;
 mod options;
-mod parted;
 mod pattern;
 mod phases;
-mod pieces;
 mod print;
 mod refuse;
 mod registers;
 mod scope;
 mod signature;
 mod statement;
+mod stencil_loops;
 
 use proc_macro::TokenStream;
 
@@ -98,20 +98,24 @@ use proc_macro::TokenStream;
 ///
 /// # The language
 ///
-/// Rust without what devices do not have: no allocation, `Option`, `Result`, strings, trait objects, closures as
-/// values, recursion. There are
+/// Rust without what devices do not have: no allocation, strings, trait objects, closures as values, recursion. There are
 ///
-/// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once, `const`s;
-/// * `if`, `match` on numbers, ranges, `bool`s, field-less enums and tuples and structs of them, with guards; `if let`, `while let` and
-///   `matches!` of the same; `while`, `loop` with a value, labels, early `return`;
-/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, `acc.elements(n)`, `y.each()` of `OwnElements`, with
-///   `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()` in any order; over `y.rows()` and `y.each()`
-///   of other outputs; and behind all of these `.map(f)`, `.filter(f)`, `.take_while(f)`, of closures and functions;
-/// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `for_each`, and `count` behind a closure (sums and products not of
-///   `f16` and `bf16`, which round differently from machine to machine); `contains`, of numbers in slices and ranges;
-/// * operators and methods of numbers, `as`, `from`, `into`; `cmp::max` and `min`, `mem::swap`, `replace` and `take`, by these paths;
-///   structs, tuples, arrays, slices and parts of them;
-/// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait; `Complex`, `Philox`;
+/// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once and to parts, `const`s;
+/// * `if`, `match` on numbers, ranges, `bool`s, enums and tuples and structs of them, with guards and alternatives; `if let`,
+///   `while let` and `matches!` of the same, with `&&` between them; `while`, `loop` with a value, labels, early `return`;
+/// * `Option` and `Result` as values within kernels, with their methods and `?`; slices' `get`, `first` and `last`;
+/// * `for` over ranges, also open ones, arrays, `slice.iter()` and `.iter_mut()`, `.windows(n)`, `.chunks(n)`, `acc.elements(n)`,
+///   `y.each()` of `OwnElements`, with `.zip(other)`, `.enumerate()`, `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.copied()`
+///   in any order; over `y.rows()` and `y.each()` of other outputs; and behind all of these `.map(f)`, `.filter(f)`,
+///   `.take_while(f)`, of closures and functions (behind which stand `enumerate`, and behind `map` alone the other adapters);
+/// * in place of the loop `sum`, `product`, `fold`, `any`, `all`, `find`, `position`, `min`, `max` and those by a key or
+///   comparison, `last`, `for_each`, and `count` behind a closure (sums and products not of `f16` and `bf16`, which round
+///   differently from machine to machine); `contains`, of numbers in slices and ranges;
+/// * operators and methods of numbers, `as`, `from`, `into`, their bytes, `checked_…` and `overflowing_…`, `cmp` and its like with
+///   their `Ordering`; `max`, `min` and `swap` of std's, also by `use`, `mem::replace` and `take` by these paths;
+/// * structs, tuples, arrays, slices and parts of them, enums with fields; shared arrays and slices that change places;
+/// * operators of structs, where [`macro@device`] is above the `impl` of the operator's trait, or above a struct and its
+///   `#[derive(PartialEq, PartialOrd)]`; `Complex`, `Philox`;
 /// * calls of [`macro@device`] functions and methods, also with closures as arguments, and of closures in the function
 ///   where they are;
 /// * generics over types and constants, traits with `#[device]`, `unsafe` blocks;
@@ -186,6 +190,19 @@ pub fn kernel_closure(item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
+/// Above a struct with a derived `PartialEq`, and `PartialOrd`, it makes these comparisons ones of kernels. It stands above the
+/// derives:
+///
+/// ```ignore
+/// #[device]
+/// #[derive(Clone, Copy, PartialEq, PartialOrd, KernelData)]
+/// #[repr(C)]
+/// struct Version {
+///     major: u32,
+///     minor: u32,
+/// }
+/// ```
+///
 /// What it takes as `f: impl Fn(u32) -> u32`, or as a type with such a bound, is called with a closure.
 ///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
@@ -200,8 +217,9 @@ pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels compute with a struct, which has to be `#[repr(C)]` or `#[repr(transparent)]` unless it has no fields, or an enum whose
-/// variants have no fields, which has to be of a known integer, as `#[repr(u32)]`. Both have to be `Copy`. A struct may be aligned to up to 16 bytes
+/// Lets kernels compute with a struct, which has to be `#[repr(C)]` or `#[repr(transparent)]` unless it has no fields, or an enum. One whose
+/// variants have no fields has to be of a known integer, as `#[repr(u32)]`; one whose variants have fields is for values within
+/// kernels, and lies in no buffer. All have to be `Copy`. A struct may be aligned to up to 16 bytes
 /// (`#[repr(C, align(16))]`), which devices read at once; it cannot be packed.
 ///
 /// The type is `KernelData` if its fields are, and so can be passed and lie in memory. With a tuple, a `usize` or an `isize`

@@ -191,8 +191,8 @@ impl Method<'_> {
             krate,
             &quote! {
                 fn #name<#parameters>() -> ::core::result::Result<
-                    #krate::__macro::build::ir::Module,
-                    #krate::__macro::build::BuildError,
+                    #krate::__macro::emit::ir::Module,
+                    #krate::__macro::emit::BuildError,
                 > #clause {
                     #body
                 }

@@ -2,9 +2,10 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimits};
+use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimits, Token};
 
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
@@ -27,11 +28,7 @@ impl Writer {
                 }
                 let ident = &name.ident;
                 let text = ident.to_string();
-                let bind = if name.mutability.is_some() {
-                    quote!(bind_mut)
-                } else {
-                    quote!(bind)
-                };
+                let bind = self.binder(ident, name.mutability.is_some());
                 self.define(ident, Kind::of_variable(name.mutability.is_some()));
                 let mut bound =
                     quote_spanned!(ident.span()=> let #ident = __quipu::#bind(#text, #source););
@@ -52,12 +49,10 @@ impl Writer {
                 let inner = self.bind_pattern(&reference.pat, &to);
                 quote!(let #to = __quipu::dereference(#source); #inner)
             }
-            Pat::Wild(_)
-            | Pat::Lit(_)
-            | Pat::Path(_)
-            | Pat::Range(_)
-            | Pat::Const(_)
-            | Pat::Or(_) => TokenStream::new(),
+            Pat::Wild(_) | Pat::Lit(_) | Pat::Path(_) | Pat::Range(_) | Pat::Const(_) => {
+                TokenStream::new()
+            }
+            Pat::Or(alternatives) => self.bind_alternatives(&alternatives.cases, source),
             Pat::Tuple(_) | Pat::Slice(_) | Pat::Struct(_) | Pat::TupleStruct(_) => {
                 let Some(parts) = self.parts(pattern, source) else {
                     return TokenStream::new();
@@ -79,6 +74,55 @@ impl Writer {
         }
     }
 
+    /// The variables of alternatives, which all of them bind: each has what the first has that matches.
+    fn bind_alternatives(
+        &mut self,
+        cases: &Punctuated<Pat, Token![|]>,
+        source: &Ident,
+    ) -> TokenStream {
+        let Some((last, before)) = cases
+            .iter()
+            .collect::<Vec<_>>()
+            .split_last()
+            .map(|(last, before)| (*last, before.to_vec()))
+        else {
+            return TokenStream::new();
+        };
+        let mut bound = TokenStream::new();
+        let mut values = Vec::new();
+        for name in bound_names(last) {
+            let ident = &name.ident;
+            let of_case = |this: &mut Self, case| {
+                this.scoped(|this| {
+                    let bound = this.bind_pattern(case, source);
+                    quote!({ #bound __quipu::value(#ident) })
+                })
+            };
+            let mut value = of_case(self, last);
+            for case in before.iter().rev() {
+                // What is behind one that always matches never is.
+                value = match self.matches(case, source) {
+                    Some(condition) => {
+                        let then = of_case(self, case);
+                        self.if_else(case.span(), &condition, &then, &value)
+                    }
+                    None => of_case(self, case),
+                };
+            }
+            let kept = self.fresh("alternative");
+            bound.extend(quote!(let #kept = #value;));
+            values.push((name, kept));
+        }
+        for (name, kept) in values {
+            let name = Pat::Ident(PatIdent {
+                subpat: None,
+                ..name.clone()
+            });
+            bound.extend(self.bind_pattern(&name, &kept));
+        }
+        bound
+    }
+
     fn refuse_pattern(&mut self, pattern: &Pat) {
         self.refuse(pattern.span(), refuse::PATTERN);
     }
@@ -96,31 +140,38 @@ impl Writer {
                 quote_spanned!(span=> __quipu::part(#source, #at, #witness))
             }),
             Pat::TupleStruct(structure) => {
-                if let Some(words) = refused_variant(&structure.path) {
-                    self.refuse(pattern.span(), words);
-                    return None;
-                }
+                let (path, variant) = (&structure.path, last_name(&structure.path));
                 self.positions(pattern.span(), structure.elems.iter(), |span, at| {
-                    let (member, text) = (syn::Index::from(at), at.to_string());
-                    let witness = witness(span, &quote!(__quipu::w(#source).#member));
-                    quote_spanned!(span=> __quipu::field_part(#source, #text, #witness))
+                    let text = at.to_string();
+                    let before = vec![quote!(_,); at];
+                    let part = quote!(#path(#(#before)* part, ..));
+                    let witness = witness(
+                        span,
+                        &quote!(match __quipu::w(#source) { #part => part, _ => loop {} }),
+                    );
+                    quote_spanned!(span=> __quipu::pattern_part(#source, #variant, #text, #witness))
                 })
             }
             Pat::Slice(slice) => self.positions(pattern.span(), slice.elems.iter(), |span, at| {
                 let witness = witness(span, &quote!(&__quipu::w_ref(#source)[#at]));
                 quote_spanned!(span=> __quipu::part(#source, #at, #witness))
             }),
-            Pat::Struct(structure) => Some(
-                structure
-                    .fields
-                    .iter()
-                    .map(|FieldPat { member, pat, .. }| {
-                        let text = member_text(member);
-                        let witness = witness(member.span(), &quote!(__quipu::w(#source).#member));
-                        (&**pat, quote_spanned!(member.span()=> __quipu::field_part(#source, #text, #witness)))
-                    })
-                    .collect(),
-            ),
+            Pat::Struct(structure) => {
+                let (path, variant) = (&structure.path, last_name(&structure.path));
+                let part = |FieldPat { member, pat, .. }: &'p FieldPat| {
+                    let (span, text) = (member.span(), member_text(member));
+                    let part = quote!(#path { #member: part, .. });
+                    let witness = witness(
+                        span,
+                        &quote!(match __quipu::w(#source) { #part => part, _ => loop {} }),
+                    );
+                    (
+                        &**pat,
+                        quote_spanned!(span=> __quipu::pattern_part(#source, #variant, #text, #witness)),
+                    )
+                };
+                Some(structure.fields.iter().map(part).collect())
+            }
             _ => None,
         }
     }
@@ -173,9 +224,6 @@ impl Writer {
             Pat::Path(path) => Some(equal(path.span(), source, &quote!(#path))),
             Pat::Range(range) => Some(self.in_range(range, source)),
             Pat::Or(alternatives) => {
-                if alternatives.cases.iter().any(binds) {
-                    self.refuse(pattern.span(), refuse::ALTERNATIVES);
-                }
                 let mut condition: Option<TokenStream> = None;
                 for case in &alternatives.cases {
                     // One that always matches: so does the whole.
@@ -191,6 +239,8 @@ impl Writer {
                 let parts = self.parts(pattern, source)?;
                 let mut condition = match pattern {
                     Pat::Slice(slice) => has_length(slice, source),
+                    Pat::TupleStruct(structure) => Some(is_variant(&structure.path, source)),
+                    Pat::Struct(structure) => Some(is_variant(&structure.path, source)),
                     _ => None,
                 };
                 for (inner, part) in parts {
@@ -235,33 +285,33 @@ impl Writer {
     }
 }
 
-/// What there is to say of the variant of an enum that has fields, if a path is one to such, rather than to a struct in a module.
-fn refused_variant(path: &syn::Path) -> Option<&'static str> {
-    let mut names = path
-        .segments
-        .iter()
-        .rev()
-        .map(|part| part.ident.to_string());
-    if matches!(&*names.next()?, "Some" | "Ok" | "Err") {
-        return Some(refuse::OPTIONS);
-    }
-    let is_of_type = names.next()?.starts_with(char::is_uppercase);
-    is_of_type.then_some(refuse::PAYLOAD)
+/// The name of a struct or variant.
+pub(crate) fn last_name(path: &syn::Path) -> String {
+    let last = path.segments.last();
+    last.map(|last| last.ident.to_string()).unwrap_or_default()
 }
 
-/// Whether a pattern gives names to anything.
-fn binds(pattern: &Pat) -> bool {
-    match pattern {
-        Pat::Ident(name) => !is_constant_name(name),
-        Pat::Tuple(tuple) => tuple.elems.iter().any(binds),
-        Pat::Slice(slice) => slice.elems.iter().any(binds),
-        Pat::TupleStruct(structure) => structure.elems.iter().any(binds),
-        Pat::Struct(structure) => structure.fields.iter().any(|field| binds(&field.pat)),
-        Pat::Paren(paren) => binds(&paren.pat),
-        Pat::Reference(reference) => binds(&reference.pat),
-        Pat::Or(or) => or.cases.iter().any(binds),
-        _ => false,
+/// The names that a pattern gives to something.
+fn bound_names(pattern: &Pat) -> Vec<&PatIdent> {
+    struct Found<'p>(Vec<&'p PatIdent>);
+    impl<'p> Visit<'p> for Found<'p> {
+        fn visit_pat_ident(&mut self, name: &'p PatIdent) {
+            if !is_constant_name(name) {
+                self.0.push(name);
+            }
+            visit::visit_pat_ident(self, name);
+        }
+
+        // The others bind the same.
+        fn visit_pat_or(&mut self, alternatives: &'p syn::PatOr) {
+            if let Some(first) = alternatives.cases.first() {
+                self.visit_pat(first);
+            }
+        }
     }
+    let mut found = Found(Vec::new());
+    found.visit_pat(pattern);
+    found.0
 }
 
 /// Whether a pattern gives this name to something.
@@ -296,7 +346,13 @@ fn has_length(pattern: &PatSlice, source: &Ident) -> Option<TokenStream> {
 }
 
 fn equal(span: Span, source: &Ident, value: &TokenStream) -> TokenStream {
-    quote_spanned!(span=> __quipu::compare(__quipu::ir::BinaryOperation::Equal, #source, __quipu::lit(#value)))
+    quote_spanned!(span=> __quipu::is_constant(#source, __quipu::lit(#value)))
+}
+
+/// The condition that a value is of a variant; of a struct, which has none, one that always holds.
+fn is_variant(path: &syn::Path, source: &Ident) -> TokenStream {
+    let name = last_name(path);
+    quote_spanned!(path.span()=> __quipu::is_variant(#source, #name))
 }
 
 /// The name of a field, or its number.

@@ -2,10 +2,6 @@
 
 pub(crate) const STRINGS: &str =
     "there are no strings and characters in kernels; use numbers, such as `b'a'`";
-pub(crate) const IF_LET: &str = "`let` beside other conditions is not in the kernel language; write one `if` within the other, or compare";
-pub(crate) const TRY: &str = "`?` is not in the kernel language, which has no `Result` and `Option`; test the condition with `if` and `return`";
-pub(crate) const OPTIONS: &str =
-    "`Option` and `Result` are not in the kernel language; keep a `bool` beside the value";
 pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called, or passed to a `#[device] fn` that takes `f: impl Fn(…) -> …`: `let f = |x| …;` and then `f(x)`";
 pub(crate) const CLOSURE_COPY: &str = "a `move` closure that changes what it has of a variable would be copied here, and each copy change its own; pass it by reference, `&mut f`, and write the closure around it without `move`";
 pub(crate) const CLOSURE_BOUND: &str = "copies of a closure that may change what it has are not in the kernel language; leave this bound out and pass on `&mut f`, or take an `Fn`";
@@ -13,24 +9,22 @@ pub(crate) const CLOSURE_OF_KERNEL: &str = "what a kernel is called with is data
 pub(crate) const CLOSURE_RETURN: &str = "`return` in a closure is not in the kernel language; write a `#[device] fn`, or give the value with `if` and `else`";
 pub(crate) const ADAPTERS: &str =
     "this method with a closure is not in the kernel language; write a `for` loop";
-pub(crate) const STAGES: &str = "`map`, `filter` and `take_while` are in the kernel language where nothing comes behind them but a `for` loop's body, `sum`, `product`, `count`, `fold`, `any`, `all` or `for_each`; write `zip`, `rev` and other adapters before them";
+pub(crate) const STAGES: &str = "`map`, `filter` and `take_while` are in the kernel language where nothing comes behind them but a `for` loop's body, what takes all items, as `sum`, `fold` or `find`; `zip`, `rev`, `skip`, `take` and `step_by` may stand behind `map` alone, and `enumerate` behind all of them; write other adapters before them";
 pub(crate) const ASYNC_BLOCK: &str = "`async` blocks and closures are not in the kernel language; write `async fn`, and await each barrier where it is";
 pub(crate) const CONST_BLOCK: &str =
     "`const` blocks are not in the kernel language; name the value with a `const` item";
 pub(crate) const ITEMS: &str = "items inside of a kernel are not in the kernel language, but for `const` and `use`; write this one outside";
 pub(crate) const VERBATIM: &str =
     "this is not in the kernel language; what is, the documentation of `#[kernel]` lists";
+pub(crate) const IF_LET: &str = "`let` stands between `&&` in the condition of `if` or `while`; write one `if` within the other";
 pub(crate) const NO_ARMS: &str =
     "a `match` without arms is not in the kernel language; there is no value that it could be of";
-pub(crate) const DESTRUCTURED: &str = "an assignment to parts is one to a tuple: `(a, b) = …`; for others write a `let`, and an assignment for each part";
+pub(crate) const DESTRUCTURED: &str = "an assignment to parts is one to a tuple, an array or a struct: `(a, [b, c]) = …`; for others write a `let`, and an assignment for each part";
 pub(crate) const INFERRED: &str = "`_` has no value here; name it";
 pub(crate) const RAW_ADDRESS: &str = "raw pointers are not in the kernel language; take `RawMut<T>` as a parameter, and use its `unsafe` methods";
 pub(crate) const REST_IN_THE_MIDDLE: &str =
     "patterns with `..` in the middle are not in the kernel language; use indices";
-pub(crate) const PAYLOAD: &str = "enums with fields are not in the kernel language; keep the field beside a field-less enum, in a struct";
 pub(crate) const BY_REFERENCE: &str = "`ref mut` is not in the kernel language; take the whole apart by reference: `let (a, b) = &mut pair`";
-pub(crate) const ALTERNATIVES: &str =
-    "alternatives that bind names are not in the kernel language; write an arm for each";
 pub(crate) const PATTERN: &str = "this pattern is not in the kernel language; use names, `_`, numbers, ranges, field-less enums, tuples and structs of these";
 pub(crate) const NOT_ASYNC: &str = "a kernel whose threads wait at barriers is an `async fn`: write `async` before `fn`, or take an `Accelerator`";
 pub(crate) const ASYNC: &str = "an `async fn` is a kernel whose threads wait at barriers: take a `BlockAccelerator`, or leave out `async`";
@@ -60,6 +54,12 @@ pub(crate) const PARAMETER_NAME: &str =
 pub(crate) const SHARED_LENGTH: &str = "say how long the shared array is: `#[shared(acc.extent(Block, Threads)[0])] sums: SharedWrite<f32>`";
 pub(crate) const SHARED_ONLY: &str =
     "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";
+pub(crate) const SHARED_RAW: &str = "a shared array is a `SharedWrite<T>` at first; write `#[shared(length)] sums: SharedWrite<T>`, and `let sums = sums.into_raw();` in the body";
+pub(crate) const VECTOR: &str =
+    "a kernel reads a buffer as a slice; write `&[T]`, and pass the buffer";
+pub(crate) const TUPLES_IN_MEMORY: &str = "how a tuple lies in memory is not known to other devices; write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or a slice for each part";
+pub(crate) const ATOMIC_ELEMENTS: &str = "devices change numbers of 32 and 64 bits in one step; take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`";
+pub(crate) const MOST_PARAMETERS: &str = "a kernel has up to 12 parameters besides the accelerator and shared arrays; pass values together in a `#[repr(C)]` struct with `#[derive(KernelData)]`";
 pub(crate) const CAPTURE_TYPE: &str =
     "say which type it has, as a kernel's source needs it: `[factor: f32]`";
 pub(crate) const CLOSURE_KERNEL: &str = "a kernel is a closure here: `kernel_closure!([factor: f32] |acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>| { … })`";
@@ -73,6 +73,8 @@ pub(crate) const NOT_AWAITED: &str = "threads wait for each other here: write `.
 pub(crate) const AWAIT: &str = "`.await` is for barriers, in an `async fn`";
 pub(crate) const PARTED: &str = "every thread of a block has to come to a barrier, and to this only some do; have all of them come to it, some with nothing to do before and after, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.sync_block_threads_or(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a function of a warp, and to this only some do; have all of them come to it, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.warp_any(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
+pub(crate) const DEVICE_ITEM: &str = "`#[device]` is for functions, traits and `impl` blocks, and above a struct with `#[derive(PartialEq)]`, whose comparisons kernels know then; structs and enums have `#[derive(KernelData)]`";
+pub(crate) const COMPONENTS: &str = "an index or extent is no array; write `let index = acc.index(Block, Threads);`, and `index[0]`, or take it apart as `let [i, j] = acc.index(Block, Threads).components();`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
 pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, and `PartialEq`; leave `#[device]` off this `impl`, \
@@ -119,69 +121,10 @@ pub(crate) fn index(view: &str) -> Option<&'static str> {
 /// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
-        "unwrap" | "expect" | "unwrap_or" | "is_some" | "is_none" | "ok" | "err" => OPTIONS,
-        "checked_add"
-        | "checked_sub"
-        | "checked_mul"
-        | "checked_div"
-        | "checked_rem"
-        | "checked_neg"
-        | "checked_abs"
-        | "checked_pow"
-        | "checked_shl"
-        | "checked_shr"
-        | "checked_ilog2"
-        | "checked_ilog10"
-        | "checked_isqrt"
-        | "checked_next_power_of_two"
-        | "checked_next_multiple_of"
-        | "checked_add_signed"
-        | "checked_add_unsigned"
-        | "checked_div_euclid"
-        | "checked_rem_euclid" => {
-            "this gives an `Option`, which is not in the kernel language; use the wrapping or saturating method, and compare"
-        }
-        "overflowing_add" | "overflowing_sub" | "overflowing_mul" | "overflowing_neg"
-        | "overflowing_abs" | "overflowing_pow" | "overflowing_shl" | "overflowing_shr" => {
-            "this is not in the kernel language; use the wrapping method, and compare"
-        }
         "to_string" | "to_owned" | "as_str" => STRINGS,
         "as_ptr" | "as_mut_ptr" => RAW_ADDRESS,
         _ => return None,
     })
-}
-
-/// Whether a method of this name may be one of a user's type: of those that have it natively the types refuse it, in
-/// `build/refused.rs`, but of `Option`, which no value is of.
-pub(crate) fn may_be_own(name: &str) -> bool {
-    method(name) == Some(OPTIONS)
-        || name.starts_with("checked_")
-        || name.starts_with("overflowing_")
-}
-
-/// Whether a method of std's of this name gives an `Option`.
-pub(crate) fn gives_option(name: &str) -> bool {
-    let names = [
-        "first",
-        "first_mut",
-        "get",
-        "get_mut",
-        "last",
-        "last_mut",
-        "max",
-        "min",
-        "next",
-        "nth",
-        "pop",
-        "at",
-        "row",
-        "find",
-        "position",
-        "then_some",
-        "partial_cmp",
-        "try_into",
-    ];
-    names.contains(&name)
 }
 
 /// Whether a method of std's of this name takes a closure and goes over elements, as none does that kernels know.
@@ -192,12 +135,6 @@ pub(crate) fn is_adapter(name: &str) -> bool {
         "filter_map",
         "skip_while",
         "map_while",
-        "max_by",
-        "max_by_key",
-        "min_by",
-        "min_by_key",
-        "position",
-        "find",
         "scan",
         "inspect",
         "sort_by",

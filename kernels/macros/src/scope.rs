@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::{Expr, Lifetime, Path, Type};
+use syn::visit::{self, Visit};
+use syn::{Block, Expr, ExprAssign, ExprCall, Lifetime, Path, Type};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub(crate) struct Writer {
     pub(crate) closures: usize,
     /// The name of the function that is being written, if that alone calls it.
     pub(crate) function: Option<Ident>,
+    /// The variables that may come to mean another shared array or slice: see [`note_exchanged`](Self::note_exchanged).
+    exchanged: HashSet<String>,
     /// What the function gives, as an expression's type.
     pub(crate) result: TokenStream,
     names: usize,
@@ -73,6 +76,7 @@ impl Writer {
             loops: Vec::new(),
             closures: 0,
             function: None,
+            exchanged: HashSet::new(),
             result,
             names: 0,
             refusals: None,
@@ -84,15 +88,34 @@ impl Writer {
     pub(crate) fn prelude(&self) -> TokenStream {
         let krate = &self.krate;
         quote! {
-            use #krate::__macro::build as __quipu;
+            use #krate::__macro::emit as __quipu;
             #[allow(unused_imports)]
             use __quipu::{
-                AcceptedOfOthers as _, Casts as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
-                OperatedAlone as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
-                RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _,
+                AcceptedOfOthers as _, of_std::MeansStd as _, of_std::MeansOwn as _, AskedOrderings as _, BoolMethods as _, ByteCalls as _, ByteMethods as _, Casts as _, Changing as _, ChangingReference as _, CheckedCalls as _, CheckedMethods as _, Unchanging as _, UnchangingReference as _, Conversions as _, FloatBits as _, HalfConversions as _, IteratorMethods as _, MoreCalls as _, MoreMethods as _, NumberCalls as _, NumberMethods as _, Operated as _,
+                OperatedAlone as _, OptionMethods as _, OrderingCalls as _, OrderingMethods as _, ResultMethods as _, OperatedAloneAsNumber as _, OperatedAsNumbers as _, RangeLength as _, RangeMethods as _,
+                RefusedConversions as _, RefusedMethods as _, RefusedWithClosures as _, TakingMethods as _, RefusedOfDerived as _, RefusedOfHandles as _, RefusedOfNumbers as _, RefusedOfTiles as _,
                 SliceMethods as _, UnsignedCalls as _, UnsignedMethods as _,
             };
         }
+    }
+
+    /// Notes the variables of a body that are exchanged. A shared array in one of these is a slice, so that which array it is may
+    /// change.
+    pub(crate) fn note_exchanged(&mut self, body: &Block) {
+        self.exchanged = exchanged(body);
+    }
+
+    /// What binds a variable of a name.
+    pub(crate) fn binder(&self, name: &Ident, is_mutable: bool) -> TokenStream {
+        match is_mutable {
+            false => quote!(bind),
+            true if self.is_exchanged(name) => quote!(bind_exchanged),
+            true => quote!(bind_mut),
+        }
+    }
+
+    pub(crate) fn is_exchanged(&self, name: &Ident) -> bool {
+        self.exchanged.contains(&name.to_string())
     }
 
     /// A name that is not the user's.
@@ -204,6 +227,45 @@ impl Writer {
         let handle = crate::signature::handle(user_type);
         quote!(__quipu::Expr<#handle>)
     }
+}
+
+/// The variables of a body that are swapped, or assigned what no barrier gives.
+pub(crate) fn exchanged(body: &Block) -> HashSet<String> {
+    struct Exchanged(HashSet<String>);
+    impl Exchanged {
+        fn note(&mut self, place: &Expr) {
+            match place {
+                Expr::Path(path) => {
+                    self.0.extend(path.path.get_ident().map(Ident::to_string));
+                }
+                Expr::Reference(reference) => self.note(&reference.expr),
+                Expr::Paren(paren) => self.note(&paren.expr),
+                Expr::Tuple(tuple) => tuple.elems.iter().for_each(|part| self.note(part)),
+                _ => {}
+            }
+        }
+    }
+    impl<'ast> Visit<'ast> for Exchanged {
+        fn visit_expr_assign(&mut self, assign: &'ast ExprAssign) {
+            if !matches!(*assign.right, Expr::Await(_)) {
+                self.note(&assign.left);
+            }
+            visit::visit_expr_assign(self, assign);
+        }
+
+        fn visit_expr_call(&mut self, call: &'ast ExprCall) {
+            if let Expr::Path(path) = &*call.func
+                && let Some(last) = path.path.segments.last()
+                && (last.ident == "swap" || last.ident == "replace")
+            {
+                call.args.iter().for_each(|argument| self.note(argument));
+            }
+            visit::visit_expr_call(self, call);
+        }
+    }
+    let mut exchanged = Exchanged(HashSet::new());
+    exchanged.visit_block(body);
+    exchanged.0
 }
 
 /// Something of a type, for rustc to see and never to run.

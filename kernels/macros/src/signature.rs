@@ -145,6 +145,9 @@ fn passing(attributes: &[Attribute], user_type: &Type) -> Result<Passing> {
         view_name(user_type).is_some_and(|name| name == "SharedWrite" || name == "SharedAtomics");
     match (length, is_shared) {
         (Some(length), true) => Ok(Passing::Shared(Box::new(length))),
+        (Some(_), false) if view_name(user_type).is_some_and(|name| name == "SharedRaw") => {
+            Err(Error::new(user_type.span(), refuse::SHARED_RAW))
+        }
         (Some(length), false) => Err(Error::new(length.span(), refuse::SHARED_ONLY)),
         // A device function takes it as it is; a kernel says how long it is.
         (None, true) => Ok(Passing::View),
@@ -191,10 +194,47 @@ fn check_type(user_type: &Type) -> Result<()> {
         Type::TraitObject(of) => (of.span(), refuse::TRAIT_OBJECT),
         Type::Ptr(of) => (of.span(), refuse::RAW_ADDRESS),
         Type::FnPtr(of) => (of.span(), refuse::CLOSURE_VALUE),
-        Type::Reference(reference) => return check_type(&reference.elem),
+        Type::Reference(reference) => match &*reference.elem {
+            Type::Path(path) if is_named(path, "Vec") => (user_type.span(), refuse::VECTOR),
+            Type::Slice(slice) if matches!(&*slice.elem, Type::Tuple(_)) => {
+                (slice.elem.span(), refuse::TUPLES_IN_MEMORY)
+            }
+            of => return check_type(of),
+        },
+        Type::Path(path) if is_named(path, "Atomics") || is_named(path, "SharedAtomics") => {
+            match element_of(path) {
+                Some(Type::Path(element))
+                    if NOT_ATOMIC.iter().any(|name| element.path.is_ident(name)) =>
+                {
+                    (element.span(), refuse::ATOMIC_ELEMENTS)
+                }
+                _ => return Ok(()),
+            }
+        }
         _ => return Ok(()),
     };
     Err(Error::new(span, words))
+}
+
+/// Numbers that are not changed in one step.
+const NOT_ATOMIC: [&str; 9] = [
+    "bool", "u8", "i8", "u16", "i16", "f16", "bf16", "usize", "isize",
+];
+
+fn is_named(path: &TypePath, name: &str) -> bool {
+    let last = path.path.segments.last();
+    path.qself.is_none() && last.is_some_and(|last| last.ident == name)
+}
+
+/// The first of a type's parameters that is a type.
+fn element_of(path: &TypePath) -> Option<&Type> {
+    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
+        return None;
+    };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(element) => Some(element),
+        _ => None,
+    })
 }
 
 /// The names of types that kernels are handed and that have a lifetime which is left out.
@@ -331,8 +371,28 @@ pub(crate) fn handle(user_type: &Type) -> TokenStream {
             let elements = tuple.elems.iter().map(handle);
             quote!((#(#elements,)*))
         }
+        // What is in an `Option` may be a reference, which is not counted.
+        Type::Path(path) if is_option(&path.path) => {
+            let mut path = path.clone();
+            if let Some(last) = path.path.segments.last_mut()
+                && let PathArguments::AngleBracketed(arguments) = &mut last.arguments
+            {
+                for argument in &mut arguments.args {
+                    if let GenericArgument::Type(of) = argument {
+                        *of = Type::Verbatim(handle(of));
+                    }
+                }
+            }
+            quote!(#path)
+        }
         other => quote!(#other),
     }
+}
+
+/// Whether a path is one to `Option` or `Result`.
+fn is_option(path: &Path) -> bool {
+    let last = path.segments.last();
+    last.is_some_and(|last| last.ident == "Option" || last.ident == "Result")
 }
 
 /// Generics as they are where a source is made, in which nothing is borrowed.
@@ -395,7 +455,7 @@ pub(crate) fn with_data_bounds(generics: &Generics, krate: &Path) -> Generics {
     with_bounds(
         generics,
         krate,
-        &parse_quote!(#krate::__macro::build::KernelData),
+        &parse_quote!(#krate::__macro::emit::KernelData),
     )
 }
 
@@ -404,7 +464,7 @@ pub(crate) fn with_value_bounds(generics: &Generics, krate: &Path) -> Generics {
     with_bounds(
         generics,
         krate,
-        &parse_quote!(#krate::__macro::build::KernelValue),
+        &parse_quote!(#krate::__macro::emit::KernelValue),
     )
 }
 
@@ -441,7 +501,7 @@ pub(crate) fn operator_bounds(
             return None;
         };
         let (name, other) = operator_of(&bound.path).filter(|_| bound.lifetimes.is_none())?;
-        let build = quote!(#krate::__macro::build);
+        let build = quote!(#krate::__macro::emit);
         Some(match (is_prefix(name), other) {
             (true, _) => parse_quote!(#build::OperatesAlone<#build::operator::#name>),
             (false, None) => parse_quote!(#build::Operates<#build::operator::#name>),

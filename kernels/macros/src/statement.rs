@@ -4,7 +4,9 @@ use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Block, Expr, Item, Local, Pat, Stmt, Token, Type};
+use syn::{
+    Block, Expr, ExprMethodCall, Item, Local, Pat, PatTuple, Stmt, Token, Type, parse_quote_spanned,
+};
 
 use crate::control::diverges;
 use crate::refuse;
@@ -95,6 +97,20 @@ impl Writer {
         {
             return self.each_of(&parts.elems, &values.elems);
         }
+        if let (Pat::Tuple(parts), Expr::MethodCall(call), None) =
+            (pattern, &*init.expr, annotation)
+            && parts.elems.len() == 2
+            && (call.method == "split_at" || call.method == "split_at_mut")
+            && let Some(middle) = call.args.first()
+        {
+            return self.split_at(parts, call, middle);
+        }
+        if let (Pat::Slice(_), Expr::MethodCall(call)) = (pattern, &*init.expr)
+            && is_measured(call)
+        {
+            let refused = self.refuse(pattern.span(), refuse::COMPONENTS);
+            return quote!(let _: __quipu::Expr<()> = #refused;);
+        }
         let mut value = self.expression(&init.expr);
         if let (Some(Type::Reference(_)), Expr::Reference(_)) = (annotation, &*init.expr) {
             value = quote_spanned!(init.expr.span()=> __quipu::coerced(#value));
@@ -109,11 +125,7 @@ impl Writer {
         {
             let ident = &name.ident;
             let text = ident.to_string();
-            let bind = if name.mutability.is_some() {
-                quote!(bind_mut)
-            } else {
-                quote!(bind)
-            };
+            let bind = self.binder(ident, name.mutability.is_some());
             // What is bound is evaluated before the name means it.
             self.define(ident, Kind::of_variable(name.mutability.is_some()));
             return quote_spanned!(ident.span()=> let #ident: #annotation = __quipu::#bind(#text, #value););
@@ -124,6 +136,24 @@ impl Writer {
             let #source: #annotation = __quipu::value(#value);
             #parts
         )
+    }
+
+    /// `let (a, b) = x.split_at(middle);`: two slices, of which there is no tuple.
+    fn split_at(&mut self, parts: &PatTuple, call: &ExprMethodCall, middle: &Expr) -> TokenStream {
+        let (span, receiver) = (call.method.span(), &call.receiver);
+        let (whole, at) = (self.fresh("whole"), self.fresh("middle"));
+        let statements: [Stmt; 3] = [
+            parse_quote_spanned!(span=> let #whole = &#receiver;),
+            parse_quote_spanned!(span=> let #at: usize = #middle;),
+            parse_quote_spanned!(span=> let #parts = (&#whole[..#at], &#whole[#at..]);),
+        ];
+        let mut written = TokenStream::new();
+        for statement in &statements {
+            if let Stmt::Local(local) = statement {
+                written.extend(self.local(local));
+            }
+        }
+        written
     }
 
     /// `let (a, b) = (first, second);`, which may be what no tuple can have, as slices.
@@ -197,6 +227,15 @@ impl Writer {
             }
         }
     }
+}
+
+/// Whether a call is `acc.index(Grid, Threads)`, or its like.
+fn is_measured(call: &ExprMethodCall) -> bool {
+    let is_asked = call.method == "index" || call.method == "extent";
+    let origins = ["Grid", "Block", "Thread"];
+    is_asked
+        && matches!(call.args.first(), Some(Expr::Path(path))
+            if origins.iter().any(|origin| path.path.is_ident(origin)))
 }
 
 /// Whether what comes after a statement is never reached.

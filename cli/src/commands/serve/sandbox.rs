@@ -44,9 +44,9 @@ pub(crate) fn run_trial(options: &TrialOptions) -> Result<(), CommandError> {
     let platform = platform(driver);
     let mut text = String::new();
     for device in quipu::serve::offered(&platform) {
-        let (driver, number) = (device.driver_name(), device.core().index());
+        let selector = device.selector();
         let name = one_line(device.name());
-        let _ = writeln!(text, "{DEVICE}{driver}:{number}, {name}");
+        let _ = writeln!(text, "{DEVICE}{selector}, {name}");
     }
     for driver in platform.unavailable() {
         let reason = one_line(&driver.error.to_string());

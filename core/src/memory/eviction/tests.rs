@@ -3,7 +3,7 @@
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
-use crate::memory::{MemoryRef, SpaceId};
+use crate::memory::{Allocation, Memory, MemoryRef, SpaceId};
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
     Queue, QueueOptions, Request, Result, UserEvent,
@@ -17,6 +17,12 @@ const SIZE: usize = 8;
 /// For what happens at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// As the driver that hands a command over, or on its behalf.
+fn allocation(memory: &Memory, space: SpaceId) -> Result<Allocation> {
+    // SAFETY: the driver has no device, and says what is in use as the test wants it.
+    unsafe { memory.allocation(space) }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Call {
     Read,
@@ -29,6 +35,8 @@ struct Far {
     allocations: Mutex<HashMap<u64, Vec<u8>>>,
     addresses: AtomicU64,
     is_in_use: AtomicBool,
+    /// Who hands a command over asks for its memory at once, as drivers do.
+    prepares: AtomicBool,
     called: Mutex<mpsc::Sender<Call>>,
     may: Mutex<mpsc::Receiver<()>>,
 }
@@ -41,7 +49,8 @@ impl Far {
     }
 }
 
-impl Driver for Far {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Far {
     fn name(&self) -> &'static str {
         "far"
     }
@@ -73,6 +82,12 @@ impl Driver for Far {
 
     fn notify(&self, notification: Notification) {
         if let Notification::Ready(command) = notification {
+            if self.prepares.load(Ordering::Relaxed) {
+                let space = command.queue().device().unwrap().space();
+                for argument in command.arguments() {
+                    allocation(argument.memory(), space).unwrap();
+                }
+            }
             self.ready.lock().unwrap().push(command);
         }
     }
@@ -93,18 +108,30 @@ impl Driver for Far {
         Ok(address)
     }
 
-    fn free(&self, _key: u32, address: u64, _size: u64) {
+    unsafe fn free(&self, _key: u32, address: u64, _size: u64) {
         self.allocations.lock().unwrap().remove(&address).unwrap();
     }
 
-    fn read_allocation(&self, _: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    unsafe fn read_allocation(
+        &self,
+        _: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         self.call(Call::Read);
         let from = &self.allocations.lock().unwrap()[&address][offset as usize..];
         bytes.copy_from_slice(&from[..bytes.len()]);
         Ok(())
     }
 
-    fn write_allocation(&self, _: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    unsafe fn write_allocation(
+        &self,
+        _: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.call(Call::Write);
         let mut allocations = self.allocations.lock().unwrap();
         let to = &mut allocations.get_mut(&address).unwrap()[offset as usize..];
@@ -112,7 +139,12 @@ impl Driver for Far {
         Ok(())
     }
 
-    fn is_in_use(&self, _: u32, _: u64, _: &crate::memory::Memory) -> bool {
+    /// As of a machine that has got more memory since it was looked at.
+    fn free_memory(&self, _: usize) -> Option<u64> {
+        Some(2 * SIZE as u64)
+    }
+
+    unsafe fn is_in_use(&self, _: u32, _: u64, _: &crate::memory::Memory) -> bool {
         self.is_in_use.load(Ordering::Relaxed)
     }
 }
@@ -136,6 +168,7 @@ impl Stage {
             allocations: Mutex::default(),
             addresses: AtomicU64::new(1),
             is_in_use: AtomicBool::new(false),
+            prepares: AtomicBool::new(false),
             called: Mutex::new(called),
             may: Mutex::new(may),
         });
@@ -183,7 +216,7 @@ impl Stage {
     fn far_away(&self, byte: u8) -> MemoryRef {
         let memory = self.context.memory(SIZE as u64).unwrap();
         let event = self.use_on(1, &memory, AccessMode::Overwrite, &[]);
-        let address = memory.allocation(self.space).unwrap().address;
+        let address = allocation(&memory, self.space).unwrap().address;
         let mut allocations = self.far.allocations.lock().unwrap();
         allocations.get_mut(&address).unwrap().fill(byte);
         drop(allocations);
@@ -222,13 +255,21 @@ impl Stage {
 }
 
 #[test]
+fn no_more_memory_is_free_than_there_is() {
+    let stage = Stage::new();
+    for device in stage.context.devices() {
+        assert_eq!(device.free_memory(), Some(SIZE as u64));
+    }
+}
+
+#[test]
 fn nobody_else_waits_for_bytes_that_are_written_back() {
     let stage = Stage::new();
     let memory = stage.far_away(7);
     let other = stage.context.memory(SIZE as u64).unwrap();
     let (allocated, made) = stage.while_bytes_travel(
         &Call::Read,
-        || other.allocation(stage.space),
+        || allocation(&other, stage.space),
         || {
             memory.set_label("still here");
             memory.set_content_size(None).unwrap();
@@ -257,7 +298,7 @@ fn who_writes_bytes_that_are_written_back_is_enqueued_and_waits() {
     let other = stage.context.memory(SIZE as u64).unwrap();
     let (allocated, written) = stage.while_bytes_travel(
         &Call::Read,
-        || other.allocation(stage.space).map(drop),
+        || allocation(&other, stage.space).map(drop),
         || {
             let written = stage.use_on(0, &memory, AccessMode::Overwrite, &[]);
             assert!(stage.ready().is_none(), "it runs beside the write-back");
@@ -273,8 +314,32 @@ fn who_writes_bytes_that_are_written_back_is_enqueued_and_waits() {
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
     written.wait().unwrap();
     // What was written back is older than what was written: it is not taken for that.
-    other.allocation(stage.space).unwrap();
+    allocation(&other, stage.space).unwrap();
     assert!(stage.called.lock().unwrap().try_recv().is_err());
+}
+
+#[test]
+fn what_waits_for_a_write_back_may_be_handed_over_by_who_has_written_back() {
+    let stage = Stage::new();
+    stage.far.is_in_use.store(true, Ordering::Relaxed);
+    let memory = stage.far_away(7);
+    let address = allocation(&memory, stage.space).unwrap().address;
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    stage.far.prepares.store(true, Ordering::Relaxed);
+    let (allocated, written) = stage.while_bytes_travel(
+        &Call::Read,
+        || {
+            let (tell, told) = mpsc::channel();
+            let (other, space) = (other.clone(), stage.space);
+            std::thread::spawn(move || tell.send(allocation(&other, space).map(drop)));
+            told.recv_timeout(PATIENCE)
+        },
+        || stage.use_on(1, &memory, AccessMode::Overwrite, &[]),
+    );
+    allocated.expect("it waits for itself").unwrap_err();
+    assert_eq!(allocation(&memory, stage.space).unwrap().address, address);
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    written.wait().unwrap();
 }
 
 #[test]
@@ -282,15 +347,15 @@ fn what_a_command_is_handed_over_for_meanwhile_stays() {
     let stage = Stage::new();
     stage.far.is_in_use.store(true, Ordering::Relaxed);
     let memory = stage.far_away(7);
-    let address = memory.allocation(stage.space).unwrap().address;
+    let address = allocation(&memory, stage.space).unwrap().address;
     let other = stage.context.memory(SIZE as u64).unwrap();
     let (allocated, read) = stage.while_bytes_travel(
         &Call::Read,
-        || other.allocation(stage.space).map(drop),
+        || allocation(&other, stage.space).map(drop),
         || stage.use_on(1, &memory, AccessMode::Read, &[]),
     );
     assert!(allocated.is_err());
-    assert_eq!(memory.allocation(stage.space).unwrap().address, address);
+    assert_eq!(allocation(&memory, stage.space).unwrap().address, address);
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
     read.wait().unwrap();
 }
@@ -307,11 +372,11 @@ fn nobody_else_waits_for_bytes_that_make_room_and_come_back() {
         stage.use_on(1, &memory, AccessMode::Read, &[])
     };
     let (allocated, one) =
-        stage.while_bytes_travel(&Call::Read, || other.allocation(stage.space), enqueue);
+        stage.while_bytes_travel(&Call::Read, || allocation(&other, stage.space), enqueue);
     allocated.unwrap();
     drop(other);
     let (allocated, two) =
-        stage.while_bytes_travel(&Call::Write, || memory.allocation(stage.space), enqueue);
+        stage.while_bytes_travel(&Call::Write, || allocation(&memory, stage.space), enqueue);
     let address = allocated.unwrap().address;
     assert_eq!(
         stage.far.allocations.lock().unwrap()[&address],
@@ -335,7 +400,7 @@ fn what_commands_use_that_nobody_has_a_handle_of_makes_room() {
     drop(memory);
     let other = stage.context.memory(SIZE as u64).unwrap();
     stage.go.send(()).unwrap();
-    other.allocation(stage.space).unwrap();
+    allocation(&other, stage.space).unwrap();
     drop(other);
     held.complete();
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
@@ -355,4 +420,45 @@ fn a_driver_ends_after_the_last_of_its_allocations() {
     drop(kept);
     assert!(lives.allocations.lock().unwrap().is_empty());
     assert_eq!(Arc::strong_count(&lives), 1);
+}
+
+#[test]
+fn bytes_whose_other_copy_is_lost_as_some_are_written_back_stay() {
+    let stage = Stage::new();
+    let memory = stage.far_away(7);
+    let lost = SpaceId(u16::MAX - 7);
+    // As a migration to a third device would have left it.
+    let half = SIZE as u64 / 2..SIZE as u64;
+    let none = crate::EventId::NONE;
+    memory
+        .tracker()
+        .migrate(&half, stage.space, lost, None, none, &mut super::Ignore);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    let (allocated, ()) = stage.while_bytes_travel(
+        &Call::Read,
+        || allocation(&other, stage.space),
+        || {
+            let cause = ErrorKind::DeviceLost {
+                device: "third".to_owned(),
+                reason: "a test".to_owned(),
+            };
+            let poisoned = memory.tracker().lose_space(lost, &cause.into());
+            assert!(!poisoned.any);
+            // What was read now is not all: it is read once more.
+            stage.go.send(()).unwrap();
+        },
+    );
+    allocated.unwrap();
+    assert_eq!(memory.allocated_in(), [SpaceId::HOST]);
+    assert_eq!(stage.host_bytes(&memory), [7; SIZE]);
+}
+
+#[test]
+fn a_content_size_is_of_the_same_context() {
+    let [one, other] = [Stage::new(), Stage::new()];
+    let memory = one.context.memory(SIZE as u64).unwrap();
+    let size = other.context.memory(SIZE as u64).unwrap();
+    let error = memory.set_content_size(Some(size)).unwrap_err();
+    let is_foreign = matches!(error.kind(), ErrorKind::WrongContext { .. });
+    assert!(is_foreign && memory.content_size().is_none(), "{error}");
 }

@@ -2,10 +2,11 @@
 
 use super::super::{Queue, QueueShared};
 use super::waits::{Gathered, Waits};
-use crate::access::{Access, Argument};
+use crate::access::PackedAccess;
 use crate::command::slot::{Extension, INLINE_ARGUMENTS, Kind, Phase, Slot, Times, Vtable};
 use crate::command::{Command, EventId, call_back, dispatch, log, slab};
 use crate::event::Event;
+use crate::memory::access::Access;
 use crate::memory::tracker::Recorder;
 use crate::operation::Body;
 use std::ptr::NonNull;
@@ -16,13 +17,40 @@ use std::sync::atomic::Ordering;
 /// held by one reference.
 #[inline]
 pub(super) fn construct<B: Body>(
-    queue: &'static QueueShared,
+    queue: &QueueShared,
     body: B,
     accesses: &[Access<'_>],
     groups: u32,
     timed: bool,
     in_order: bool,
     label: Option<&str>,
+) -> NonNull<Slot> {
+    construct_and(
+        queue,
+        body,
+        accesses,
+        groups,
+        timed,
+        in_order,
+        label,
+        |enqueued| {
+            enqueued.log();
+        },
+    )
+}
+
+/// As [`construct`], for who has something locked: `later` is handed what is to be logged when nothing is.
+#[inline]
+#[expect(clippy::too_many_arguments, reason = "those of `construct`")]
+pub(super) fn construct_and<B: Body>(
+    queue: &QueueShared,
+    body: B,
+    accesses: &[Access<'_>],
+    groups: u32,
+    timed: bool,
+    in_order: bool,
+    label: Option<&str>,
+    later: impl FnOnce(log::Enqueued),
 ) -> NonNull<Slot> {
     assert!(
         B::fits(accesses.len()),
@@ -33,8 +61,10 @@ pub(super) fn construct<B: Body>(
     let s = unsafe { slot.as_ref() };
     // SAFETY: the body fits, as asserted, behind the arguments.
     unsafe { s.state_pointer().cast::<B>().write(body) };
-    if timed || label.is_some() || log::is_wanted() {
-        decorate(slot, timed, label);
+    if (timed || label.is_some() || log::is_wanted())
+        && let Some(enqueued) = decorate(slot, timed, label)
+    {
+        later(enqueued);
     }
     slot
 }
@@ -42,7 +72,7 @@ pub(super) fn construct<B: Body>(
 /// As [`construct`], of any body, which is not written yet.
 #[inline]
 fn take(
-    queue: &'static QueueShared,
+    queue: &QueueShared,
     vtable: &'static Vtable,
     accesses: &[Access<'_>],
     groups: u32,
@@ -53,19 +83,19 @@ fn take(
     let s = unsafe { slot.as_ref() };
     s.references.store(1, Ordering::Relaxed);
     s.vtable.set(Some(vtable));
-    s.queue.set(queue);
+    s.queue.set(Some(queue.place()));
     s.done.set(std::ptr::null());
     s.work.store(u64::from(groups) << 32, Ordering::Relaxed);
     s.set_small(Phase::Queued, accesses.len() as u8, in_order);
     if accesses.len() <= INLINE_ARGUMENTS {
-        let arguments = s.payload.get().cast::<Argument>();
+        let arguments = s.payload.get().cast::<PackedAccess>();
         for (index, access) in accesses.iter().enumerate() {
             // SAFETY: within the payload of a slot under construction.
-            unsafe { arguments.add(index).write(Argument::new(access)) };
+            unsafe { arguments.add(index).write(PackedAccess::new(access)) };
         }
     } else {
         // SAFETY: under construction by this thread.
-        unsafe { s.extend() }.arguments = Some(accesses.iter().map(Argument::new).collect());
+        unsafe { s.extend() }.arguments = Some(accesses.iter().map(PackedAccess::new).collect());
     }
     slot
 }
@@ -73,7 +103,7 @@ fn take(
 /// Takes a slot for a command of a recorded graph and writes a body into it. It has no
 /// number in its queue, and its list is open.
 pub(crate) fn construct_recorded<B: Body>(
-    queue: &'static QueueShared,
+    queue: &QueueShared,
     body: B,
     accesses: &[Access<'_>],
     groups: u32,
@@ -142,18 +172,18 @@ fn describe(s: &Slot) -> (&'static str, u64) {
     (name, bytes)
 }
 
+/// Gives what is to be logged of the command, when nothing is locked.
 #[cold]
-pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
+fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) -> Option<log::Enqueued> {
     // SAFETY: under construction by this thread.
     let s = unsafe { slot.as_ref() };
     let id = id_of(slot);
     let (name, bytes) = describe(s);
-    let logged = log::is_wanted() && {
-        let groups = (s.work.load(Ordering::Relaxed) >> 32) as u32;
-        log::enqueued(s, id, label.unwrap_or(name), groups, bytes)
-    };
+    let groups = (s.work.load(Ordering::Relaxed) >> 32) as u32;
+    let enqueued = log::Enqueued::of(s, id, label.unwrap_or(name), groups, bytes);
+    let logged = enqueued.is_some() && log::are_starts_wanted();
     if !(timed || label.is_some() || logged) {
-        return;
+        return enqueued;
     }
     // SAFETY: under construction by this thread.
     let extension: &mut Extension = unsafe { s.extend() };
@@ -171,6 +201,7 @@ pub(super) fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) {
         extension.times = Some(Box::new(times));
     }
     extension.label = label.map(Arc::from);
+    enqueued
 }
 
 /// The id that the command under construction will have.
@@ -202,7 +233,7 @@ pub(super) fn marker<T: Send>(
     (id, waits.register(0))
 }
 
-pub(super) fn construct_marker<T: Send>(queue: &'static QueueShared, keep: T) -> NonNull<Slot> {
+pub(super) fn construct_marker<T: Send>(queue: &QueueShared, keep: T) -> NonNull<Slot> {
     let slot = construct(
         queue,
         crate::operation::MarkerBody(Box::new(keep)),

@@ -5,13 +5,12 @@ use super::Request;
 use super::construct::{construct, id_of, open};
 use super::locked::Locked;
 use super::waits::Waits;
+use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Kind;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::Event;
-use crate::graph::{Graph, Shared};
+use crate::graph::GraphBody;
 use crate::memory::tracker::Recorder;
-use crate::operation::GraphBody;
-use crate::queue::ContextLink;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,19 +28,19 @@ impl Queue {
         want_event: bool,
     ) -> Result<Option<Event>> {
         let shared = graph.shared();
+        let surroundings = shared.surroundings();
         self.check_graph(shared)?;
         let request = Request {
             waits,
-            unknown_access: shared.unknown_access,
+            unknown_access: surroundings.unknown_access,
             label,
             ..Request::default()
         };
         let queue = self.shared();
-        let qbody = queue.body();
-        let (timed, in_order) = (qbody.timed, qbody.options.in_order);
-        // Before anything that orders commands: else two threads that launch the graph could each come first somewhere.
-        let mut last = shared.last();
-        let slot = if shared.is_taken_by(queue.driver()) {
+        let head = queue.head();
+        let (timed, in_order) = (head.timed, head.options.in_order);
+        // Before the lock: it may be logged, and a subscriber is a user's code.
+        let slot = if shared.is_taken_by(&**queue.router()) {
             let body = GraphBody::<true>(graph.clone());
             construct(queue, body, &[], 1, timed, in_order, label)
         } else {
@@ -53,46 +52,57 @@ impl Queue {
         // The owner's, the next launch's, and the caller's.
         let references = 2 + u32::from(want_event);
         waits.s.references.store(references, Ordering::Relaxed);
-        let opened = self.take_place(&mut waits, id, Kind::Graph, &request);
+        // Before the lock, too: it may drop the error of another list, which is a user's code.
+        if !request.waits.is_empty() {
+            self.wait_for_events(&mut waits, request.waits);
+        }
+        // Before the trackers and the number: else two threads that launch the graph could each come first somewhere.
+        let mut last = shared.last();
         if let Some(last) = &*last {
             waits.wait(last.id(), false);
         }
-        let memories = shared.footprints.iter().map(|footprint| &*footprint.memory);
+        let memories = surroundings
+            .footprints
+            .iter()
+            .map(|footprint| &*footprint.memory);
         let locked = Locked::lock_sorted(memories.collect());
+        let opened = self.take_place(&mut waits, id, Kind::Graph, &request);
         if !opened {
             open(slot, id);
         }
-        if let ContextLink::Counted(context) = &qbody.context {
-            waits.context = Some(context);
-        }
-        for footprint in &shared.footprints {
+        waits.context = queue.counted_context();
+        for footprint in &surroundings.footprints {
             footprint.record(self, &mut waits, id);
         }
         let before = last.replace(Event::from_slot(slot));
         let event = want_event.then(|| Event::from_slot(slot));
         let command = self.register(&mut waits, id);
         drop((locked, last));
-        self.conclude(&mut waits, id, command);
+        self.submit(&mut waits, id, command);
         drop(before);
         Ok(event)
     }
 
     fn check_graph(&self, graph: &Shared) -> Result<()> {
         let context = self.shared().context();
-        if !context.is_some_and(|context| Arc::ptr_eq(&context, &graph.context)) {
+        if !context.is_some_and(|context| Arc::ptr_eq(&context, &graph.surroundings().context)) {
             return Err(ErrorKind::WrongContext {
                 what: "launch a graph",
-                object: "graph",
+                object: Foreign::Graph,
             }
             .into());
         }
-        if crate::context::is_anything_lost() {
+        if crate::process::is_anything_lost() {
             self.shared().check_lost()?;
             for queue in graph.queues() {
                 queue.shared().check_lost()?;
             }
         }
         crate::context::recycle_slots_if_due();
-        graph.footprints.iter().try_for_each(|f| f.check())
+        graph
+            .surroundings()
+            .footprints
+            .iter()
+            .try_for_each(|f| f.check())
     }
 }

@@ -1,6 +1,6 @@
 //! The trackers of a command's memory, locked together.
 
-use crate::access::Access;
+use crate::memory::access::Access;
 use crate::memory::{Memory, MemoryRef};
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Bringing bytes to where a command needs them: a route, and a command for each leg of it.
+//! Bringing bytes to where a command needs them: a route, and a command for each hop of it.
 //!
 //! Of memory with a content size only what is in use is moved, and zeros take the place of the rest. How much that
 //! is, is known when the migration runs: it has a second argument then, the object that holds the size, whose first
@@ -6,14 +6,17 @@
 //! one only for as long as the size is not written again ([`ContentVersion`]).
 
 use super::super::Queue;
-use super::construct::{construct, id_of, open};
+use super::construct::{construct_and, id_of, open};
 use super::waits::Waits;
-use crate::access::{Access, AccessMode};
+use crate::access::AccessMode;
+use crate::command::log::Enqueued;
 use crate::context::ContextShared;
 use crate::error::ErrorKind;
+use crate::memory::access::Access;
 use crate::memory::tracker::{ContentVersion, Missing};
 use crate::memory::{CONTENT_SIZE_BYTES, Memory, MemoryRef, SpaceId, TrackerGuard};
 use crate::operation::Migration;
+use crate::panics::quietly;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
@@ -29,14 +32,38 @@ pub(crate) struct Content<'c, 'g> {
     version: ContentVersion,
 }
 
+/// A migration that was made, for the log.
+pub(super) struct Migrated {
+    memory: u64,
+    range: Range<u64>,
+    from: SpaceId,
+    to: SpaceId,
+    enqueued: Option<Enqueued>,
+}
+
+impl Migrated {
+    /// Called with nothing locked: a subscriber is a user's code.
+    pub(super) fn log(&self) {
+        let Self {
+            memory,
+            range,
+            from,
+            to,
+            enqueued,
+        } = self;
+        enqueued.iter().for_each(Enqueued::log);
+        quietly(|| tracing::debug!(memory, ?range, ?from, ?to, "migrate"));
+    }
+}
+
 /// A part of a route: where from, where to, and the space whose device does it.
-pub(crate) struct Leg {
+pub(crate) struct Hop {
     pub(crate) from: SpaceId,
     pub(crate) to: SpaceId,
     pub(crate) by: SpaceId,
 }
 
-impl Leg {
+impl Hop {
     /// What traces call it.
     pub(crate) fn label(&self) -> &'static str {
         if self.to == SpaceId::HOST {
@@ -50,27 +77,27 @@ impl Leg {
 }
 
 /// How missing bytes get to `space`.
-pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Leg; 2]> {
-    let leg = |from, to, by| Leg { from, to, by };
+pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Hop; 2]> {
+    let hop = |from, to, by| Hop { from, to, by };
     let direct = [missing.from, space].into_iter().find(|s| {
         *s != SpaceId::HOST
             && crate::memory::space::owner(*s)
-                .is_some_and(|(driver, _)| driver.has_route(missing.from, space))
+                .is_some_and(|(driver, _)| driver.brings_directly(missing.from, space))
     });
-    let mut legs = SmallVec::new();
+    let mut hops = SmallVec::new();
     if missing.from == SpaceId::HOST {
-        legs.push(leg(missing.from, space, space));
+        hops.push(hop(missing.from, space, space));
     } else if let Some(by) = direct {
-        legs.push(leg(missing.from, space, by));
+        hops.push(hop(missing.from, space, by));
     } else if space == SpaceId::HOST {
-        legs.push(leg(missing.from, space, missing.from));
+        hops.push(hop(missing.from, space, missing.from));
     } else {
         if !missing.on_host {
-            legs.push(leg(missing.from, SpaceId::HOST, missing.from));
+            hops.push(hop(missing.from, SpaceId::HOST, missing.from));
         }
-        legs.push(leg(SpaceId::HOST, space, space));
+        hops.push(hop(SpaceId::HOST, space, space));
     }
-    legs
+    hops
 }
 
 impl Queue {
@@ -124,7 +151,7 @@ impl Queue {
         let range = access.offset..access.offset + access.length;
         let version = content.as_ref().map(|content| content.version);
         for missing in tracker.missing(&range, space, version) {
-            for leg in route(&missing, space) {
+            for hop in route(&missing, space) {
                 let content = content.as_mut();
                 self.migrate_leg(
                     context,
@@ -132,14 +159,14 @@ impl Queue {
                     access.memory,
                     tracker,
                     &missing.range,
-                    &leg,
+                    &hop,
                     content,
                 );
             }
         }
     }
 
-    /// Where a leg finds the content size: where it takes the bytes from, or on the host, where it is brought then.
+    /// Where a hop finds the content size: where it takes the bytes from, or on the host, where it is brought then.
     fn place_of_size<'a>(
         &self,
         waits: &mut Waits<'a>,
@@ -161,7 +188,7 @@ impl Queue {
         SpaceId::HOST
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one leg of a route, used once")]
+    #[expect(clippy::too_many_arguments, reason = "one hop of a route, used once")]
     fn migrate_leg<'a>(
         &self,
         context: &'a Arc<ContextShared>,
@@ -169,10 +196,10 @@ impl Queue {
         memory: &Memory,
         tracker: &mut TrackerGuard<'_>,
         range: &Range<u64>,
-        leg: &Leg,
+        hop: &Hop,
         mut content: Option<&mut Content<'_, '_>>,
     ) {
-        let &Leg { from, to, by } = leg;
+        let &Hop { from, to, by } = hop;
         let Some(queue) = context.transfer_queue(by) else {
             waits.rare().poison.get_or_insert_with(|| {
                 ErrorKind::DeviceLost {
@@ -197,33 +224,45 @@ impl Queue {
         let mut accesses: SmallVec<[Access<'_>; 2]> = SmallVec::new();
         accesses.push(read(memory, range));
         accesses.extend(content.iter().map(|content| read(content.memory, &SIZE)));
-        let timed = shared.body().timed;
-        let label = timed.then(|| leg.label());
+        let timed = shared.head().timed;
+        let label = timed.then(|| hop.label());
         let body = Migration {
             from,
             to,
             content: place_of_size,
         };
-        let slot = construct(shared, body, &accesses, 1, timed, false, label);
+        let mut enqueued = None;
+        let later = |log| enqueued = Some(log);
+        let slot = construct_and(shared, body, &accesses, 1, timed, false, label, later);
         let id = id_of(slot);
-        let mut leg = Waits::new(slot);
-        leg.context = Some(context);
-        leg.s.take_number(shared);
+        let mut hop = Waits::new(slot);
+        hop.context = Some(context);
+        hop.rare().made_for = Some(waits.id());
+        hop.s.take_number(shared);
         open(slot, id);
         let version = content.as_ref().map(|content| content.version);
-        tracker.migrate(range, from, to, version, id, &mut leg);
+        tracker.migrate(range, from, to, version, id, &mut hop);
         if let (Some(content), Some(place)) = (content, place_of_size) {
             content
                 .tracker
-                .record(SIZE, AccessMode::Read, place, id, &mut leg);
+                .record(SIZE, AccessMode::Read, place, id, &mut hop);
         }
-        tracing::debug!(memory = memory.id(), ?range, ?from, ?to, "migrate");
-        let ready = queue.register_slowly(&mut leg, shared.body(), id);
+        let ready = queue.register_slowly(&mut hop, shared.head(), id);
         let rare = waits.rare();
-        rare.ready.append(&mut leg.rare().ready);
+        rare.migrated.push(Migrated {
+            memory: memory.id(),
+            range: range.clone(),
+            from,
+            to,
+            enqueued,
+        });
+        rare.flushes |= hop.rare().flushes;
+        rare.discarded.append(&mut hop.rare().discarded);
+        rare.panics.append(&mut hop.rare().panics);
+        rare.ready.append(&mut hop.rare().ready);
         rare.ready.extend(ready);
-        if leg.is_unsettled() {
-            rare.legs.push((leg, id));
+        if hop.is_unsettled() {
+            rare.hops.push((hop, id));
         }
     }
 }

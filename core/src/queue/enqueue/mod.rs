@@ -5,54 +5,119 @@
 //!
 //! 1. Everything is checked first: a refused command leaves no trace.
 //! 2. A slot is taken and the body written.
-//! 3. The command takes its number in the queue (after that, barriers count it).
-//!    Explicit waits and the gate are gathered.
-//! 4. The trackers of all its memory are locked together, by address, so that
-//!    two threads that enqueue (x, y) and (y, x) cannot wait for each other.
-//! 5. Its notify list is opened: from now on others may wait for it.
-//! 6. Each access is recorded; hazards are gathered; bytes that are missing in
+//! 3. Explicit waits are gathered.
+//! 4. The trackers of all its memory are locked together, by address.
+//! 5. The command takes its number in the queue, with the trackers locked.
+//!    From then on barriers count it. What the last barrier demands is gathered.
+//! 6. Its notify list is opened: from now on others may wait for it.
+//! 7. Each access is recorded; hazards are gathered; bytes that are missing in
 //!    the device's space become migrations, which are recorded before it.
-//! 7. A driver with a sync domain is told. What was gathered is counted and
+//! 8. A driver with a sync domain is told. What was gathered is counted and
 //!    registered, with the trackers still locked: a writer that fails has to
 //!    lock them to say so before it is over. From here on others may run the
 //!    command.
-//! 8. The trackers are unlocked; whoever resolves the last wait hands the
+//! 9. The trackers are unlocked; whoever resolves the last wait hands the
 //!    command over.
 //!
 //! | file | steps |
 //! |---|---|
 //! | this one | the order of them all, gates, lists of waits |
 //! | `construct` | 2: a slot and its body; markers |
-//! | `waits` | 3, 6, 7: what is gathered, counted and registered |
-//! | `locked` | 4 and 8: the trackers |
-//! | `migrate` | 6: what brings missing bytes |
+//! | `waits` | 3, 5, 7, 8: what is gathered, counted and registered |
+//! | `locked` | 4 and 9: the trackers |
+//! | `migrate` | 7: what brings missing bytes |
+//! | `sizes` | 7: content sizes for drivers that bring bytes by themselves |
 //! | `graph` | the same steps for a recorded graph as a whole |
+//!
+//! # The wait graph has no cycle
+//!
+//! The *point* of a command is the moment at which it takes its number (step 5), while it holds the
+//! locks of all its trackers. The helpers that are made as its accesses are recorded (migrations, and
+//! markers that join readers) have the same point, and come before it in the order in which they were made.
+//! "Earlier" is the happens-before order of points, and that order among helpers. It has no
+//! cycle, so it is enough that **every edge of the wait graph leads from a command to an earlier one**:
+//!
+//! * *Explicit wait.* The caller has the event, which [`Queue::order`] gives after step 8.
+//! * *Hazard.* The other command was found in a tracker. It had that tracker locked at its own point
+//!   and has unlocked it before this command locked it, which is before this command's point.
+//! * *Prefix* (a barrier, a marker without a list, a command of unknown access). It waits for the
+//!   smaller numbers of its queue. One counter gives them out, each after the smaller ones.
+//! * *Turn of an event* ([`Context::in_turn`]). This marker waits for an event that its maker has, and
+//!   for the smaller numbers of that event's queue. They were given out before the event's, so all are
+//!   earlier than the event, which is earlier than the marker.
+//! * *Gate.* A command waits for the last barrier that has a smaller number in its queue.
+//! * *Migration.* The command that needs the bytes waits for this helper. The migration waits for what
+//!   it finds in the tracker: commands with earlier points and helpers made before it. It does not wait for
+//!   the command that it is made for, which [`Recorder::recording`] names.
+//! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration does, and
+//!   never for the command that is being recorded. Whatever finds the marker later has a later point.
+//! * *Joined list of waits.* This marker is made in step 3 and has a number and a point of its own. It waits for
+//!   events that its maker's caller has, as above. A later command with the same list finds the
+//!   marker in the context's cache, and so has a later point.
+//! * *Launch of a graph.* A launch is a command with one point, and takes all trackers of the graph
+//!   together. It waits for the launch before it, whose enqueue has ended: both hold the graph's
+//!   `last` from before their points until after them.
+//! * *Within a graph.* A recorded command waits for commands with a smaller index and, if for none,
+//!   for the launch. The launch ends with the last of them. Nothing outside waits for a recorded
+//!   command, and no recorded command waits for anything outside. So a graph can be taken for its launch alone.
+//! * *Last drop of a buffer, last drop of a queue, a watcher of the host.* They wait for commands, and no
+//!   command waits for them.
+//! * *Mapping, turn of the host.* A turn is made of commands and explicit waits, each as above. The
+//!   host ends it, as it ends a user event.
+//! * *Grant of a mapping.* This marker waits for a user event of the core's own, which ends as the holder
+//!   becomes ready. It is a part of the holder's end for the others, so it has the holder's point, and
+//!   the marker, which is enqueued after the holder, a later one.
+//! * *Eviction.* It reads an idle object under a user event of its own and waits for no command. The
+//!   thread that completes the event waits for the device's memory alone.
+//!
+//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a
+//! command that code is running, which may wait for an event by itself. The second kind is looked for as
+//! it comes to be (`event::waiting`).
+//!
+//! Both locks of step 4 and the number of step 5 are needed. If the number came first, another
+//! thread's barrier could take the next number and record its accesses in between. The barrier
+//! would wait for the command as a part of its prefix, and the command for the barrier as a hazard.
+//!
+//! [`Context::in_turn`]: crate::Context::in_turn
+//! [`Recorder::recording`]: crate::memory::tracker::Recorder::recording
+//!
+//! Locks are taken in this order: a graph's `last`; trackers, by address; a queue's barrier history;
+//! a queue's pages. No thread waits for a command while it holds one of them.
 
 mod construct;
 mod graph;
 mod locked;
 mod migrate;
+mod sizes;
+#[cfg(test)]
+mod tests;
 mod waits;
 
-use super::{Barrier, Priority, Queue, QueueShared, UNKNOWN, lock};
-use crate::access::Access;
+use super::flush::note_waits;
+use super::place::Head;
+use super::{Queue, QueueShared};
 use crate::command::slot::{Kind, Slot, Vtable};
-use crate::command::state::WANT_EACH;
 use crate::command::{Command, EventId, call_back, dispatch, is_done_by_anyone};
-use crate::driver::{Held, Submission};
-use crate::error::{ErrorKind, Result};
+use crate::driver::{CommandRef, Notification, Submission};
+use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::{Event, SeesTo};
+use crate::limits::{JOIN_DOMAIN_WAITS, JOIN_WAITS};
 use crate::memory::CONTENT_SIZE_BYTES;
+use crate::memory::access::Access;
 use crate::operation::Body;
-use construct::{construct, id_of, marker, marker_event, open};
+use crate::panics::{quietly, text_of};
+use crate::state::{MAX_WAITS, WANT_EACH};
+use construct::{construct, construct_marker, id_of, marker, marker_event, open};
 use locked::Locked;
+use std::any::Any;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use waits::is_of_domain;
 
 pub(crate) use construct::{construct_recorded, drop_after, register_recorded};
-pub(crate) use migrate::{Leg, route};
+pub(crate) use migrate::{Hop, route};
 pub(crate) use waits::Waits;
 
 /// What to enqueue besides the body.
@@ -68,16 +133,8 @@ pub struct Request<'a> {
     pub label: Option<&'a str>,
 }
 
-/// Wait lists from this length on are joined into one marker, which the next
-/// command with the same list shares: n by n dependencies cost n, not n².
-pub(crate) const JOIN_WAITS: usize = 8;
-
-/// A list of commands that the device can wait for by itself is joined only if
-/// it is longer than this. A marker ends on the host, so the device would have
-/// to be told by it: that takes longer than so many edges cost, and the device
-/// stands still meanwhile. Much longer lists cost more than that each time they
-/// come again. Readers of a buffer are joined at the same length.
-pub(crate) const JOIN_DOMAIN_WAITS: usize = 64;
+/// Events that a command may list: half of the waits that can be counted.
+const MOST_LISTED: usize = MAX_WAITS as usize / 2;
 
 impl Queue {
     /// Enqueues a command and gives its event.
@@ -134,14 +191,14 @@ impl Queue {
         request: &Request<'_>,
         want_event: bool,
     ) -> Result<Option<Event>> {
-        let has_content_sizes = self.check(self.shared().body(), request)?;
-        let options = &self.shared().body().options;
+        let has_content_sizes = self.check(self.shared().head(), request)?;
+        let options = &self.shared().head().options;
         let slot = construct(
             self.shared(),
             body,
             request.accesses,
             groups,
-            self.shared().body().timed,
+            self.shared().head().timed,
             options.in_order,
             request.label,
         );
@@ -158,49 +215,49 @@ impl Queue {
         request: &Request<'_>,
         want_event: bool,
     ) -> Option<Event> {
-        let qbody = self.shared().body();
+        let head = self.shared().head();
         let id = id_of(slot);
         // What few commands need is dropped below, out of the others' way.
         let mut waits = ManuallyDrop::new(Waits::new(slot));
         if want_event {
             waits.s.references.store(2, Ordering::Relaxed);
         }
-        let opened = self.take_place(&mut waits, id, kind, request);
-
+        if !request.waits.is_empty() {
+            self.wait_for_events(&mut waits, request.waits);
+        }
         let locked = if has_content_sizes {
             Locked::lock_with_sizes(request.accesses)
         } else {
             Locked::lock(request.accesses)
         };
+        let opened = self.take_place(&mut waits, id, kind, request);
         if !opened {
             open(slot, id);
         }
         if !request.accesses.is_empty() {
-            if let super::ContextLink::Counted(context) = &qbody.context {
-                waits.context = Some(context);
-            }
+            waits.context = self.shared().counted_context();
             if let Some(sizes) = locked.sizes() {
-                self.migrate_contents(&mut waits, request.accesses, sizes, qbody.space);
+                self.migrate_contents(&mut waits, request.accesses, sizes, head.space);
             }
             for access in request.accesses {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
-                if tracker.enter(qbody.space) && access.mode.reads() && !has_content_sizes {
-                    self.migrate(&mut waits, access, &mut tracker, qbody.space, None);
+                if tracker.enter(head.space) && access.mode.reads() && !has_content_sizes {
+                    self.migrate(&mut waits, access, &mut tracker, head.space, None);
                 }
-                tracker.record(range, access.mode, qbody.space, id, &mut *waits);
+                tracker.record(range, access.mode, head.space, id, &mut *waits);
             }
         }
         let event = want_event.then(|| Event::from_slot(slot));
         let command = self.register(&mut waits, id);
         drop(locked);
-        self.conclude(&mut waits, id, command);
+        self.submit(&mut waits, id, command);
         event
     }
 
-    /// Gathers what the queue's order demands, and explicit waits. True if the command's list is open then, as a
-    /// barrier's has to be early.
+    /// Takes the command's number, with its trackers locked, and gathers what the queue's order demands. True if the
+    /// command's list is open then, as a barrier's has to be early.
     #[inline(always)]
     fn take_place(
         &self,
@@ -210,7 +267,8 @@ impl Queue {
         request: &Request<'_>,
     ) -> bool {
         let queue = self.shared();
-        let unknown = request.unknown_access && queue.body().options.in_order;
+        let options = &queue.head().options;
+        let unknown = (request.unknown_access || options.one_at_a_time) && options.in_order;
         let barrier = unknown || matches!(kind, Kind::Barrier);
         let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
         if barrier {
@@ -218,28 +276,25 @@ impl Queue {
             self.take_number_as_barrier(waits, id, full);
         } else {
             let sequence = waits.s.take_number(queue);
-            if queue.gate.id.load(Ordering::SeqCst) != 0 {
+            if queue.gate.is_closed() {
                 self.wait_for_gate(waits, sequence);
             }
             if prefix {
-                waits.rare().prefix = Some((queue, sequence));
+                waits.rare().prefix = Some((queue.place(), sequence));
             }
-        }
-        if !request.waits.is_empty() {
-            self.wait_for_events(waits, request.waits);
         }
         barrier
     }
 
     /// Registers what was gathered; gives the command if it is ready. By reference, and so
-    /// is [`conclude`](Self::conclude): what was written in words is slow to move at once.
+    /// is [`submit`](Self::submit): what was written in words is slow to move at once.
     #[inline(always)]
     fn register(&self, waits: &mut Waits<'_>, id: EventId) -> Option<Command> {
-        let qbody = self.shared().body();
+        let head = self.shared().head();
         // From here on the command may be run and freed by others; with a sync
         // domain, not before its driver has been told.
-        if qbody.timed || qbody.domain.is_some() {
-            self.register_slowly(waits, qbody, id)
+        if head.timed || head.domain.is_some() {
+            self.register_slowly(waits, head, id)
         } else {
             waits.register(0)
         }
@@ -247,7 +302,7 @@ impl Queue {
 
     /// With nothing locked: drops what was gathered, and hands the command over if it is ready.
     #[inline(always)]
-    fn conclude(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
+    fn submit(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
         if waits.rare.is_some() {
             // SAFETY: both callers end with this; nobody looks at it again.
             let waits = unsafe { ManuallyDrop::take(waits) };
@@ -260,17 +315,12 @@ impl Queue {
 
     /// Registers a traced command, or one whose driver has a sync domain.
     #[cold]
-    fn register_slowly(
-        &self,
-        waits: &mut Waits<'_>,
-        body: &super::Body,
-        id: EventId,
-    ) -> Option<Command> {
+    fn register_slowly(&self, waits: &mut Waits<'_>, head: &Head, id: EventId) -> Option<Command> {
         if crate::trace::enabled() {
             waits.trace();
         }
         let plays = |vtable: &Vtable| vtable.kind == Kind::Graph && vtable.needs_no_device;
-        let Some(domain) = body
+        let Some(domain) = head
             .domain
             .filter(|_| !waits.s.vtable.get().is_some_and(plays))
         else {
@@ -282,37 +332,43 @@ impl Queue {
         // Before the driver is told: its device may start the command at once,
         // and looks at the state to see whether it may.
         waits.count(WANT_EACH);
-        {
+        let told = {
             let command = ManuallyDrop::new(Command::from_slot(waits.slot));
-            body.driver.submit(Submission {
+            tell_driver(Submission {
                 id,
                 queue,
-                command: Held::new(&command),
+                command: CommandRef::new(&command),
                 domain_waits: &domain_waits,
                 host_waits: (all - domain_waits.len()) as u32,
-            });
+            })
+        };
+        if let Err(panic) = told {
+            waits.rare().panics.push(panic);
         }
-        // The guard is not released yet, so the command, and with it the queue,
+        // The waits are not registered yet, so the command, and with it the queue,
         // is still there. One that is ready is handed over, and its queue marked then.
-        if body.needs_flush && all > 0 {
-            queue.mark_dirty();
+        let flushes = head.needs_flush && all > 0 && queue.mark_dirty();
+        let command = waits.push(WANT_EACH);
+        if flushes {
+            waits.rare().flushes = true;
         }
-        waits.push(WANT_EACH)
+        command
     }
 
     /// Checks what can be wrong with a request; true if there are content sizes
     /// to mind. What to say about it is found out of line.
     #[inline]
-    fn check(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+    fn check(&self, head: &Head, request: &Request<'_>) -> Result<bool> {
         let mut has_content_sizes = false;
         let accesses = request.accesses;
         let usual = accesses.iter().all(|access| {
             let memory = access.memory;
-            memory.context_id() == body.context_id
+            memory.context_id() == head.context_id
                 && memory.is_open_for(access.offset, access.length)
         });
-        if !usual || crate::context::is_anything_lost() || accesses.len() > usize::from(u8::MAX) {
-            has_content_sizes = self.check_closely(body, request)?;
+        let many = accesses.len() > usize::from(u8::MAX) || request.waits.len() > MOST_LISTED;
+        if !usual || crate::process::is_anything_lost() || many {
+            has_content_sizes = self.check_closely(head, request)?;
         }
         crate::context::recycle_slots_if_due();
         Ok(has_content_sizes)
@@ -320,23 +376,26 @@ impl Queue {
 
     #[cold]
     #[inline(never)]
-    fn check_closely(&self, body: &super::Body, request: &Request<'_>) -> Result<bool> {
+    fn check_closely(&self, head: &Head, request: &Request<'_>) -> Result<bool> {
         let mut has_content_sizes = false;
-        if crate::context::is_anything_lost() {
-            body.check_lost()?;
+        if crate::process::is_anything_lost() {
+            self.shared().check_lost()?;
         }
-        if let super::ContextLink::Counted(_) = &body.context {
-            for access in request.accesses {
-                if access.memory.context_id() != body.context_id {
+        if self.shared().counted_context().is_some() {
+            // Of several it is said which.
+            let place = |at: usize| (request.accesses.len() > 1).then_some(at);
+            for (at, access) in request.accesses.iter().enumerate() {
+                if access.memory.context_id() != head.context_id {
                     return Err(ErrorKind::WrongContext {
                         what: "enqueue",
-                        object: "buffer",
+                        object: Foreign::Buffer(access.memory.name(place(at))),
                     }
                     .into());
                 }
                 access
                     .memory
-                    .check("enqueue", access.offset, access.length)?;
+                    .check("enqueue", access.offset, access.length)
+                    .map_err(|error| error.with_argument(|_| place(at)))?;
                 if let Some(size) = access.memory.content_size() {
                     size.check("enqueue", 0, CONTENT_SIZE_BYTES)?;
                     has_content_sizes = true;
@@ -353,6 +412,16 @@ impl Queue {
             }
             .into());
         }
+        if request.waits.len() > MOST_LISTED {
+            return Err(ErrorKind::InvalidArgument {
+                what: "enqueue",
+                problem: format!(
+                    "a list of {} events; a command waits for at most {MOST_LISTED}, so have markers wait for parts of it",
+                    request.waits.len()
+                ),
+            }
+            .into());
+        }
         Ok(has_content_sizes)
     }
 
@@ -360,31 +429,26 @@ impl Queue {
     #[cold]
     fn take_number_as_barrier(&self, waits: &mut Waits<'_>, id: EventId, full: bool) {
         let queue = self.shared();
-        let gate = &queue.gate;
+        // Who looks at the open list before the number is known sees none that the queue has passed.
+        waits.s.sequence.set(u64::MAX);
+        // Commands find it at the gate before it is registered.
         open(waits.slot, id);
-        let mut history = lock(&gate.history);
-        // Who takes a smaller number now and sees this waits until the number
-        // is known, finds it too large, and looks in the history.
-        gate.sequence.store(UNKNOWN, Ordering::SeqCst);
-        gate.id.store(id.number(), Ordering::SeqCst);
-        let sequence = waits.s.take_number(queue);
-        let previous = history.back().copied();
-        history.push_back(Barrier { sequence, id, full });
-        gate.sequence.store(sequence, Ordering::SeqCst);
-        while history.len() > 1 && history.front().is_some_and(|barrier| barrier.id.is_over()) {
-            history.pop_front();
-        }
-        drop(history);
+        let (sequence, previous) = queue.gate.close(
+            id.number(),
+            full,
+            || waits.s.take_number(queue),
+            |id| EventId::from_number(id).is_finished(),
+        );
         // All after a barrier wait for it, this one too. If it is the command
         // just before, and waits for all before it, that is all there is.
         if let Some(before) = previous {
-            let _ = waits.add(before.id, false);
+            let _ = waits.add(EventId::from_number(before.id), false);
             if before.full && before.sequence + 1 == sequence {
                 return;
             }
         }
         if full {
-            waits.rare().prefix = Some((queue, sequence));
+            waits.rare().prefix = Some((queue.place(), sequence));
         }
     }
 
@@ -392,52 +456,17 @@ impl Queue {
     #[cold]
     fn wait_for_gate(&self, waits: &mut Waits<'_>, sequence: u64) {
         let gate = &self.shared().gate;
-        let mut spins = 0_u32;
-        loop {
-            let id = gate.id.load(Ordering::SeqCst);
-            let number = gate.sequence.load(Ordering::SeqCst);
-            if id == 0 {
-                return;
-            }
-            if number == UNKNOWN {
-                spins += 1;
-                if spins < 100 {
-                    std::hint::spin_loop();
-                } else {
-                    // The barrier's thread was preempted, or takes the numbers from another: let it run.
-                    std::thread::yield_now();
-                }
-                continue;
-            }
-            if gate.id.load(Ordering::SeqCst) != id {
-                continue;
-            }
-            if number < sequence {
-                if waits.add(EventId::from_number(id), false).is_some() {
-                    // It is over: nobody has to look again.
-                    let _ = gate
-                        .id
-                        .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
-                }
-                return;
-            }
-            break;
-        }
-        let history = lock(&gate.history);
-        let before = history
-            .iter()
-            .rev()
-            .find(|barrier| barrier.sequence < sequence)
-            .copied();
-        drop(history);
-        if let Some(barrier) = before {
-            let _ = waits.add(barrier.id, false);
+        if let Some(id) = gate.before(sequence)
+            && waits.add(EventId::from_number(id), false).is_some()
+        {
+            gate.open(id);
         }
     }
 
     /// Explicit waits. A long list that comes again is joined once.
     #[inline]
     fn wait_for_events(&self, waits: &mut Waits<'_>, events: &[Event]) {
+        note_waits(self.shared(), events);
         if events.len() < JOIN_WAITS {
             for event in events {
                 waits.add_event(event);
@@ -450,10 +479,10 @@ impl Queue {
     #[cold]
     fn wait_for_many(&self, waits: &mut Waits<'_>, events: &[Event]) {
         let by_device = events.len() <= JOIN_DOMAIN_WAITS
-            && self.shared().body().domain.is_some_and(|domain| {
+            && self.shared().head().domain.is_some_and(|domain| {
                 events
                     .iter()
-                    .any(|event| !event.id().is_over() && is_of_domain(event.id(), domain))
+                    .any(|event| !event.id().is_finished() && is_of_domain(event.id(), domain))
             });
         // What a list is joined into would fail with any of it.
         let fails_with_all = !events.iter().any(Event::is_order_alone);
@@ -476,52 +505,86 @@ impl Queue {
             waits.rare().ready.extend(ready);
         }
         waits.add_event(&event);
+        // Others may have the context forget it before it is registered.
+        waits.rare().joined = Some(event);
     }
+}
+
+/// Tells a driver of a command. If it panics, as where it asks a user's kernel for its name, the command is registered all
+/// the same: half enqueued it would never end. It is then one that the driver does not know, and fails as that.
+pub(crate) fn tell_driver(submission: Submission<'_>) -> std::thread::Result<()> {
+    let queue = submission.queue;
+    catch_unwind(AssertUnwindSafe(|| queue.driver().submit(submission)))
+}
+
+/// Logs what such a panic said. Called with nothing locked.
+#[cold]
+pub(crate) fn log_panic(panic: Box<dyn Any + Send>) {
+    let message = text_of(panic);
+    quietly(|| tracing::error!(message, "a driver panicked as it was told of a command"));
 }
 
 /// The end of an enqueue that needed more than most.
 #[cold]
 fn conclude_rare(
-    queue: &'static QueueShared,
+    queue: &QueueShared,
     mut waits: Waits<'_>,
     id: EventId,
     mut command: Option<Command>,
 ) {
+    waits.log_migrations();
+    std::mem::take(&mut waits.rare().panics)
+        .into_iter()
+        .for_each(log_panic);
     waits.release_helpers();
     if waits.is_unsettled() {
         command = waits.settle(id);
     }
+    let flushes = waits.rare().flushes;
     if let Some(command) = command {
         hand_over(queue, command);
+    }
+    if flushes {
+        queue.flush();
     }
     // Only now: a callback may wait for what was in hand until here.
     call_back();
 }
 
+/// An event that is over when another one is, and all commands with numbers below `end` in the queue there.
+/// It fails with the other one alone.
+pub(crate) fn turn_of(queue: &Queue, event: &Event, prefix: (&'static super::Place, u64)) -> Event {
+    let slot = construct_marker(queue.shared(), ());
+    // SAFETY: under construction by this thread.
+    unsafe { slot.as_ref() }
+        .references
+        .store(2, Ordering::Relaxed);
+    let id = id_of(slot);
+    let mut waits = Waits::new(slot);
+    open(slot, id);
+    waits.add_event(event);
+    waits.rare().prefix = Some(prefix);
+    let turn = Event::from_slot(slot);
+    let command = waits.register(0);
+    conclude_rare(queue.shared(), waits, id, command);
+    turn
+}
+
 /// Hands over a command that is ready as it is enqueued.
 #[inline]
-fn hand_over(queue: &'static QueueShared, command: Command) {
+fn hand_over(queue: &QueueShared, command: Command) {
     if is_done_by_anyone(&command) {
         dispatch(command);
         call_back();
     } else {
-        let body = queue.body();
-        let seen_to = body.needs_flush.then(|| SeesTo::flush(&*body.driver));
-        body.driver
-            .notify(crate::driver::Notification::Ready(command));
+        let head = queue.head();
+        let seen_to = head.needs_flush.then(|| SeesTo::flush(&*head.router));
+        head.router.tell(Notification::Ready(command));
         drop(seen_to);
-        if body.needs_flush {
-            // Also of what was submitted before: another thread may have flushed the queue since, and this one flushes only what is dirty.
-            queue.mark_dirty();
+        // Marked also for what was submitted before: another thread may have flushed the queue since, and this one flushes
+        // only what is dirty.
+        if head.needs_flush && queue.mark_dirty() {
+            queue.flush();
         }
-    }
-}
-
-impl QueueShared {
-    /// The queue's priority.
-    #[inline]
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.options().priority
     }
 }

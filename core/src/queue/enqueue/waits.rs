@@ -1,18 +1,20 @@
 //! What a command under construction waits for: gathered, counted, registered.
 
 use super::super::progress::Watcher;
-use super::super::{QueueShared, lock};
+use super::super::{Place, lock};
 use super::marker;
-use crate::command::notify::{Closed, Tag};
-use crate::command::slot::{INLINE_EDGES, OverflowEdge, Slot};
-use crate::command::state::{POISONED, Resolved, WANT_EACH};
+use crate::command::slot::{Glance, INLINE_EDGES, OverflowEdge, Slot};
 use crate::command::{Command, EventId, dispatch, notify_each, poison};
 use crate::context::ContextShared;
 use crate::driver::DomainWait;
 use crate::error::Error;
 use crate::event::Event;
+use crate::memory::owner::Failures;
 use crate::memory::tracker::Recorder;
+use crate::notify::{Closed, Tag};
+use crate::state::{MAX_WAITS, POISONED, Resolved, WANT_EACH};
 use smallvec::SmallVec;
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,16 +41,29 @@ pub(super) struct Rare<'a> {
     /// What was gathered, once it is more than fits.
     pub(super) gathered: Vec<Gathered>,
     pub(super) poison: Option<Error>,
+    /// The marker that stands for a list of explicit waits. Its context may forget it at any time, and then only this keeps
+    /// how it ended.
+    pub(super) joined: Option<Event>,
+    /// Errors that were replaced: dropped after the trackers are unlocked.
+    pub(super) discarded: Vec<Error>,
+    /// What drivers that panicked as they were told of this command and its helpers have thrown: dropped and logged then, too.
+    pub(super) panics: Vec<Box<dyn Any + Send>>,
     /// Also waits for all commands with numbers below this.
-    pub(super) prefix: Option<(&'static QueueShared, u64)>,
+    pub(super) prefix: Option<(&'static Place, u64)>,
     /// Helpers that were made meanwhile and are ready: handed over after the
     /// trackers are unlocked.
     pub(super) ready: Vec<Command>,
+    /// The queue was marked as dirty, and there are watchers: it is flushed after the trackers are unlocked.
+    pub(super) flushes: bool,
     /// Waits that were over when they were to be registered, and that a driver
     /// wants to hear of.
     pub(super) late: Vec<EventId>,
+    /// Migrations made for this command, to be logged after the trackers are unlocked.
+    pub(super) migrated: Vec<super::migrate::Migrated>,
     /// Migrations made for this command that have something to settle.
-    pub(super) legs: Vec<(Waits<'a>, EventId)>,
+    pub(super) hops: Vec<(Waits<'a>, EventId)>,
+    /// Of a migration: the command that it is made for.
+    pub(super) made_for: Option<EventId>,
 }
 
 /// An event's number, whose lowest bit says whether its failure propagates.
@@ -84,6 +99,11 @@ impl<'a> Waits<'a> {
             count: 0,
             rare: None,
         }
+    }
+
+    /// The command's id. Its list is open.
+    pub(super) fn id(&self) -> EventId {
+        EventId::new(self.slot, self.s.notify.generation())
     }
 
     /// Everything gathered.
@@ -142,7 +162,7 @@ impl<'a> Waits<'a> {
             return None;
         }
         // Often it is over: one look at its line.
-        let closed = event.slot()?.notify.closed(event.generation());
+        let closed = event.slot()?.notify().closed(event.generation());
         if closed.is_none() {
             self.gather(Gathered::new(event, propagate));
         }
@@ -172,19 +192,27 @@ impl<'a> Waits<'a> {
         self.push(flags)
     }
 
-    /// The first half of [`Waits::register`]: counts what was gathered. From
-    /// here on the command's state says whether it must not run.
+    /// The first half of [`Waits::register`]: counts what was gathered, and makes room for its edges. From
+    /// here on the command's state says whether it must not run, and nothing of the command is written but its edges: once a
+    /// driver with a sync domain was told of it, others look at it.
     #[inline]
     pub(super) fn count(&mut self, flags: u32) {
         let mut flags = flags;
-        // Bounded by what fits in memory: an edge takes 8 bytes.
-        let mut count = self.count as u32;
+        let mut count = u32::try_from(self.count).unwrap_or(u32::MAX);
         if let Some(rare) = &mut self.rare {
+            if count > MAX_WAITS {
+                // So many commands do not fit into most memories. A wait that is not counted would run a command early.
+                eprintln!("quipu: a command waits for {count} others; {MAX_WAITS} can be counted");
+                std::process::abort();
+            }
             if let Some(cause) = rare.poison.take() {
                 self.s.work.store(cause.into_raw(), Ordering::Relaxed);
                 flags |= POISONED;
             }
             count += u32::from(rare.prefix.is_some());
+        }
+        if self.count > INLINE_EDGES {
+            self.make_overflow_edges();
         }
         self.s.state.start(count, flags);
     }
@@ -229,25 +257,26 @@ impl<'a> Waits<'a> {
             return Some(Command::from_slot(self.slot));
         }
         let mut over = 0;
-        let overflow = if self.count > INLINE_EDGES {
-            self.overflow_edges()
-        } else {
-            std::ptr::null()
-        };
+        // Those that `count` has made. The command may be freed as soon as the last edge is pushed.
+        let overflow = self
+            .s
+            .extension()
+            .map_or(std::ptr::null(), |e| e.edges.as_ptr());
         for index in 0..self.count {
             let wait = self.gathered()[index];
-            let (edge, tag) = match self.s.edges.get(index) {
+            let (edge, tag): (*const AtomicU64, Tag) = match self.s.edges.get(index) {
                 Some(edge) if wait.propagates() => (edge, Tag::Propagate),
                 Some(edge) => (edge, Tag::Order),
                 None => {
-                    // SAFETY: as many were made as do not fit inline.
-                    let edge = unsafe { &(*overflow.add(index - INLINE_EDGES)).next };
+                    // SAFETY: `count` has made as many as do not fit inline.
+                    let edge = unsafe { overflow.add(index - INLINE_EDGES) };
                     let tag = if wait.propagates() {
                         Tag::OverflowPropagate
                     } else {
                         Tag::OverflowOrder
                     };
-                    (edge, tag)
+                    // A pointer to the whole edge, which whoever ends the event reads, and not to its first word alone.
+                    (edge.cast(), tag)
                 }
             };
             // SAFETY: the edge lives until this wait is resolved.
@@ -271,11 +300,11 @@ impl<'a> Waits<'a> {
             && wait.propagates()
             && let Some(target) = event.slot()
         {
-            // Of hazards the tracker's lock is still held, so a failed writer
-            // has not closed its list; of explicit waits the caller holds the
-            // event.
-            // SAFETY: closed as failed, and held.
-            poison(self.s, || unsafe { target.error() }.for_dependant());
+            // SAFETY: closed as failed, and held if this is called. The caller of the enqueue holds the events of its list,
+            // and `Rare::joined` holds the marker for them. A hazard was found in a tracker that stays locked until after
+            // this. If it had failed before, its cause was found there too (`fail`), this command is poisoned, and nothing is
+            // called. If it fails now, it has to lock the tracker before it closes its list.
+            poison(self.s, || unsafe { target.held().error() }.for_dependant());
         }
         if flags & WANT_EACH != 0 {
             self.rare.get_or_insert_default().late.push(event);
@@ -324,12 +353,21 @@ impl<'a> Waits<'a> {
     #[cold]
     pub(super) fn release_helpers(&mut self) {
         let rare = self.rare();
-        let legs = std::mem::take(&mut rare.legs);
+        let hops = std::mem::take(&mut rare.hops);
         for ready in std::mem::take(&mut rare.ready) {
             dispatch(ready);
         }
-        for (mut leg, id) in legs {
-            leg.settle(id).into_iter().for_each(dispatch);
+        for (mut hop, id) in hops {
+            hop.settle(id).into_iter().for_each(dispatch);
+        }
+    }
+
+    /// Logs the migrations that were made for the command. Called with nothing locked.
+    pub(super) fn log_migrations(&mut self) {
+        if let Some(rare) = &mut self.rare {
+            std::mem::take(&mut rare.migrated)
+                .iter()
+                .for_each(super::migrate::Migrated::log);
         }
     }
 
@@ -342,18 +380,14 @@ impl<'a> Waits<'a> {
     }
 
     #[cold]
-    pub(super) fn overflow_edges(&self) -> *const OverflowEdge {
+    fn make_overflow_edges(&self) {
         let dependant = self.slot;
-        let block: Box<[OverflowEdge]> = (INLINE_EDGES..self.count)
-            .map(|_| OverflowEdge {
-                next: AtomicU64::new(0),
-                dependant,
-            })
-            .collect();
-        let first = block.as_ptr();
-        // SAFETY: under construction by this thread.
-        unsafe { self.s.extend() }.edges = block;
-        first
+        let edges = (INLINE_EDGES..self.count).map(|_| OverflowEdge {
+            next: AtomicU64::new(0),
+            dependant,
+        });
+        // SAFETY: under construction by this thread, and no driver was told of it yet (`Waits::count`).
+        unsafe { self.s.extend() }.edges = edges.collect();
     }
 
     /// Of what was gathered, the commands of the device's own sync domain.
@@ -386,15 +420,13 @@ pub(super) fn is_of_domain(event: EventId, domain: u64) -> bool {
     let Some(slot) = event.slot() else {
         return false;
     };
-    // SAFETY: queues are never freed. If the event is over meanwhile, this may
-    // be another command's queue: then the wait is resolved and the driver
-    // ignores it.
-    let queue = unsafe { slot.queue.get().as_ref() };
-    queue.is_some_and(|queue| queue.try_domain() == Some(domain))
-        && slot
-            .vtable
-            .get()
-            .is_some_and(|vtable| !vtable.needs_no_device)
+    let of_device = |slot: Glance| {
+        slot.queue()
+            .filter(|_| slot.vtable().is_some_and(|vtable| !vtable.needs_no_device))
+    };
+    // If the event is over by now, the driver need not hear of it.
+    let place = slot.of(event.generation(), of_device).flatten();
+    place.is_some_and(|place| place.try_domain() == Some(domain))
 }
 
 /// Registers a wait; says how its event ended if it is over.
@@ -402,11 +434,11 @@ pub(super) fn is_of_domain(event: EventId, domain: u64) -> bool {
 /// # Safety
 /// The edge lives until the wait is resolved.
 #[inline]
-unsafe fn push_edge(wait: Gathered, edge: &AtomicU64, tag: Tag) -> Result<(), Closed> {
+unsafe fn push_edge(wait: Gathered, edge: *const AtomicU64, tag: Tag) -> Result<(), Closed> {
     let event = wait.event();
     let target = event.slot().expect("only events with a slot are gathered");
     // SAFETY: as the caller promises.
-    unsafe { target.notify.push(event.generation(), edge, tag) }
+    unsafe { target.notify().push(event.generation(), edge, tag) }
 }
 
 impl Recorder for Waits<'_> {
@@ -416,9 +448,27 @@ impl Recorder for Waits<'_> {
         let _ = self.add(event, propagate);
     }
 
+    #[inline]
+    fn wait_for_writer(&mut self, event: EventId) {
+        let stays = self
+            .context
+            .is_some_and(|context| context.failures == Failures::StayWithEvents);
+        let _ = self.add(event, !stays);
+    }
+
+    fn recording(&self) -> EventId {
+        let made_for = self.rare.as_ref().and_then(|rare| rare.made_for);
+        made_for.unwrap_or_else(|| self.id())
+    }
+
     #[cold]
     fn poisoned(&mut self, cause: &Error) {
         self.rare().poison.get_or_insert(cause.clone());
+    }
+
+    #[cold]
+    fn discard(&mut self, error: Error) {
+        self.rare().discarded.push(error);
     }
 
     #[cold]

@@ -6,15 +6,15 @@
 //! and Efficient Work-Stealing for Weak Memory Models", PPoPP 2013), over a ring
 //! that does not grow: what does not fit goes to the pool's injector, where
 //! everyone can get at it. Long items that come together may be *shared* instead,
-//! on a [shelf](Shelf) beside the ring, where thieves do not fail for each other.
+//! on a [shared batch](SharedBatch) beside the ring, where thieves do not fail for each other.
 //!
 //! Hand-over: an item is pushed with a releasing store of `bottom` and taken
 //! after an acquiring load of it, so all that the pusher did to the item is
 //! seen. Of the owner and the thieves exactly one gets each item of the ring: they
 //! compete for it by the exchange of `top`.
 
-use super::shelf::{Habit, Shelf};
-use quipu_core::sync::{AtomicU64, Ordering, fence, store_and_fence};
+use super::shared_batch::{Habit, SharedBatch};
+use quipu_scheduler::sync::{AtomicU64, Ordering, fence, store_and_fence};
 
 /// Items that fit.
 #[cfg(not(loom))]
@@ -38,7 +38,7 @@ pub(crate) enum Steal {
 pub(crate) struct Deque {
     top: Padded<AtomicU64>,
     bottom: Padded<AtomicU64>,
-    shelf: Padded<Shelf>,
+    shared_batch: Padded<SharedBatch>,
     ring: Box<[AtomicU64]>,
 }
 
@@ -52,7 +52,7 @@ impl Deque {
             // Indices start at one, so that `bottom - 1` never wraps.
             top: Padded(AtomicU64::new(1)),
             bottom: Padded(AtomicU64::new(1)),
-            shelf: Padded(Shelf::new()),
+            shared_batch: Padded(SharedBatch::new()),
             ring: (0..CAPACITY).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -90,14 +90,14 @@ impl Deque {
 
     /// Shares items, the first first, and pushes what does not fit there; gives how many it took. Owner only.
     pub(crate) fn share(&self, items: &[u64]) -> usize {
-        let shared = self.shelf.0.put(items);
+        let shared = self.shared_batch.0.put(items);
         shared + self.push_all(&items[shared..])
     }
 
     /// Takes an item that is shared: the first, or by habit one of the first `near`. Anyone.
     #[inline]
     pub(crate) fn take_shared(&self, habit: &Habit, near: usize) -> Option<u64> {
-        self.shelf.0.take(habit, near)
+        self.shared_batch.0.take(habit, near)
     }
 
     /// Takes the item pushed last. Owner only.
@@ -165,13 +165,13 @@ impl Deque {
     pub(crate) fn len(&self) -> usize {
         let bottom = self.bottom.0.load(Ordering::Relaxed);
         let top = self.top.0.load(Ordering::Relaxed);
-        bottom.saturating_sub(top) as usize + self.shelf.0.len()
+        bottom.saturating_sub(top) as usize + self.shared_batch.0.len()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::shelf::SLOTS;
+    use super::super::shared_batch::SLOTS;
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(deque.share(&[1, 2]), 2);
         assert_eq!((deque.steal(), deque.pop()), (Steal::Empty, None));
         assert_eq!((deque.len(), take_shared()), (2, Some(1)));
-        assert_eq!(deque.share(&[7]), 1, "one is on the shelf");
+        assert_eq!(deque.share(&[7]), 1, "one is in the shared batch");
         assert_eq!(deque.len(), 2);
         assert_eq!((take_shared(), deque.pop()), (Some(2), Some(7)));
         let many: Vec<u64> = (1..=(SLOTS + CAPACITY + 1) as u64).collect();

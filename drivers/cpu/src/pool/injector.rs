@@ -2,7 +2,7 @@
 
 use super::deque::{CAPACITY, Deque};
 use super::{Task, lock};
-use quipu_core::sync::{AtomicU64, Mutex, Ordering};
+use quipu_scheduler::sync::{AtomicU64, Mutex, Ordering};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -33,8 +33,9 @@ impl Injector {
         let word = Task::into_word(task);
         let mut head = self.newest.load(Ordering::Relaxed);
         loop {
-            // Still ours: put together to be linked, not kept.
-            ManuallyDrop::new(Task::from_word(word)).set_link(head);
+            // Put together to be linked, not kept.
+            // SAFETY: made above, and in no list yet; it is forgotten.
+            ManuallyDrop::new(unsafe { Task::from_word(word) }).set_link(head);
             match self.newest.compare_exchange_weak(
                 head,
                 word,
@@ -75,15 +76,17 @@ impl Injector {
             drop(older);
             self.spread(&words, deque);
             if let Some(first) = first {
-                return Some((Task::from_word(first), more > 0));
+                // SAFETY: taken out of the older ones, under their lock.
+                return Some((unsafe { Task::from_word(first) }, more > 0));
             }
         }
         let mut word = self.newest.swap(0, Ordering::Acquire);
         let mut words = SmallVec::<[u64; 64]>::new();
         while word != 0 {
             words.push(word);
-            // Ours since the exchange; looked at, not taken yet.
-            word = ManuallyDrop::new(Task::from_word(word)).link();
+            // Looked at, not taken yet.
+            // SAFETY: the whole list is this thread's since the exchange; it is forgotten.
+            word = ManuallyDrop::new(unsafe { Task::from_word(word) }).link();
         }
         words.reverse();
         let (first, rest) = words.split_first()?;
@@ -94,7 +97,8 @@ impl Injector {
             self.waiting.store(older.len() as u64, Ordering::Relaxed);
         }
         self.spread(&rest[..near], deque);
-        Some((Task::from_word(*first), !rest.is_empty()))
+        // SAFETY: of the list that was exchanged above; those after it are given to others.
+        Some((unsafe { Task::from_word(*first) }, !rest.is_empty()))
     }
 
     /// Puts tasks, oldest first, into a deque; what does not fit goes back.
@@ -118,7 +122,7 @@ mod models {
     use super::super::sleep::{Sleep, Workers};
     use super::*;
     use loom::sync::Arc;
-    use quipu_core::sync::fence;
+    use quipu_scheduler::sync::fence;
 
     /// A task is handed in, in either way, while a worker falls asleep: the worker finds it in its
     /// last look, or is chosen.
@@ -195,7 +199,9 @@ mod models {
             let taken = |injector: &Injector| {
                 let deque = Deque::new();
                 let first = injector.take(&deque, false).map(|(task, _)| task);
-                let near = std::iter::from_fn(|| deque.pop()).map(Task::from_word);
+                // SAFETY: a deque gives each word out once.
+                let near =
+                    std::iter::from_fn(|| deque.pop()).map(|word| unsafe { Task::from_word(word) });
                 first
                     .into_iter()
                     .chain(near)

@@ -7,7 +7,7 @@
 //! before it opens, and only while none may come; who comes reads the word before it takes itself off the count, which
 //! fails if that was changed meanwhile, and so did not read that of a later one.
 
-use quipu_core::sync::{AtomicU64, Ordering};
+use quipu_scheduler::sync::{AtomicU64, Ordering};
 
 /// In a line of its own, which all who look for work read, and that behind it, which comes along.
 #[repr(align(128))]

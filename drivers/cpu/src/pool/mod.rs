@@ -6,29 +6,78 @@
 //! which only its workers take. At most as many threads look for commands at
 //! once as the pool has workers: a host thread that helps while it waits does so
 //! only while no worker is awake, and a command that waits gives its role to
-//! another thread (`crew`).
+//! another thread (`threads`).
+//!
+//! # No ready command waits for a busy worker while another worker is idle
+//!
+//! A ready command lies in one of four places:
+//!
+//! | place | threads that see it |
+//! |---|---|
+//! | an injector | every worker of the command's device |
+//! | the ring or the shared batch of a deque | every worker |
+//! | an open invitation, as a share of a launch | every worker |
+//! | `next` or `gathered` of a worker | that worker alone |
+//!
+//! **Private places are empty while a thread runs a user's code.** A user's code is a command's body and its
+//! destructor, a callback, a waker, and the commands of a driver that runs them on the calling thread. It may take any
+//! time, and it may block on things that the pool knows nothing of.
+//!
+//! 1. Only the end of a command fills private places (`Worker::accept`). A command that a user's code makes ready comes
+//!    through the driver's `notify`, and goes to the deque or to an injector (`Worker::push`).
+//! 2. The end of a command drops the body first, and then releases dependants. So destructors find private places
+//!    empty.
+//! 3. The core calls a *publisher* before it calls a waker or a callback, and before it runs commands of a driver on
+//!    this thread (`quipu_scheduler::command::replace_publisher`). The publisher moves all from private places to the deque
+//!    (`Worker::publish`).
+//! 4. A worker empties `next` before it runs that command. If it runs an urgent command first, it moves `next` to the
+//!    deque (`Worker::take`).
+//! 5. A command that waits moves `next` to the deque, and then gives its role away (`Worker::wait_inside`).
+//!
+//! **While a thread runs a user's code, every task in a public place is noticed:** some worker looks for work or is being
+//! woken, or no worker sleeps.
+//!
+//! 1. A thread that adds a task executes a fence after the addition. Then it looks for sleepers. A thread that adds to
+//!    an injector, or that adds while a user's code runs, does this at once (`wake_in`, `wake_unless_somebody_looks`).
+//!    A worker that adds to its own deque between two tasks does this before it runs the next one
+//!    (`Worker::see_to_surplus`). What it knows of the next task's length plays no part in this: that task may block.
+//! 2. A worker that falls asleep joins the sleepers, executes a fence, and looks into all public places once more
+//!    (`Sleep::announce`). One of the two fences is first. If the adder's is first, the worker finds the task. If the
+//!    worker's is first, the adder finds the sleeper, and wakes it unless another worker is counted as looking or as
+//!    being woken.
+//! 3. A worker that is counted so looks into all public places before it sleeps, after such a fence. If it finds another task
+//!    first and nobody else looks, it executes a fence, and wakes a sleeper if a task is left (`pass_on_wake`).
+//! 4. A task that a thread has in its hands, on the way from one public place to another, is added anew as by 1 (`show_again`).
+//!
+//! So a ready command waits at most for instructions of the pool itself, for a bounded spin of a worker that looks, and for
+//! a thread to wake. The end of a command runs its dependant next without a fence or a wake, as no user's code runs
+//! between the two.
+//!
+//! This says nothing of three cases. Groups of one launch are one command, and a worker runs the groups that it has
+//! claimed one after the other. A command of a sub-device waits for that sub-device's workers. A thread that
+//! [lends itself](quipu_scheduler::driver::InlineExecutor) keeps commands that call themselves brief until it runs them or ends
+//! the loan, but not while a callback or another command runs on it.
 
 mod cost;
-mod crew;
 mod deque;
 mod injector;
 mod invitation;
 mod parts;
-mod shelf;
+mod shared_batch;
 mod sleep;
 mod split;
 #[cfg(test)]
 mod tests;
+mod threads;
 pub(crate) mod worker;
 
 use cost::Costs;
-use crew::Crew;
 use deque::Deque;
 use injector::Injector;
 use invitation::Invitation;
-use quipu_core::event::Waiter;
-use quipu_core::queue::route_to;
-use quipu_core::{Command, Kind, Priority, error};
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::queue::route_to;
+use quipu_scheduler::{Command, Kind, Priority, error};
 pub(crate) use sleep::MAX_WORKERS;
 use sleep::{Sleep, Workers};
 use split::{Participation, Ticket};
@@ -38,6 +87,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use threads::WorkerThreads;
 use worker::Worker;
 
 pub(crate) use split::Arguments;
@@ -71,16 +121,20 @@ impl Task {
         }
     }
 
-    /// A task back from its word, once.
+    /// A task back from its word.
+    ///
+    /// # Safety
+    /// The word is of [`into_word`](Task::into_word) or [`command_word`](Task::command_word), and the caller's: it is in no
+    /// list any more, where somebody else would find it, and is not used again unless what is given is forgotten.
     #[inline]
-    fn from_word(word: u64) -> Self {
+    unsafe fn from_word(word: u64) -> Self {
         debug_assert_ne!(word, 0);
         if word & 1 != 0 {
             let pointer = std::ptr::with_exposed_provenance_mut::<Ticket>((word & !1) as usize);
-            // SAFETY: made by `into_word`; lists give each word out once.
+            // SAFETY: a ticket's word is that of its box, which is the caller's.
             return Self::Ticket(unsafe { Box::from_raw(pointer) });
         }
-        // SAFETY: as above; a command's address is not null.
+        // SAFETY: a command's word is its address, which is not null, and the command is the caller's.
         unsafe {
             Self::Command(Command::from_raw(NonNull::new_unchecked(
                 std::ptr::with_exposed_provenance_mut(word as usize),
@@ -89,7 +143,7 @@ impl Task {
     }
 
     #[inline]
-    fn set_link(&self, link: u64) {
+    fn set_link(&mut self, link: u64) {
         match self {
             Self::Command(command) => command.set_link(link),
             Self::Ticket(ticket) => ticket.link.set(link),
@@ -104,14 +158,22 @@ impl Task {
         }
     }
 
-    /// True if it may wait for other commands while it runs.
-    fn may_wait(&self) -> bool {
+    /// The command, also if it is a share in it.
+    fn command(&self) -> &Command {
         match self {
-            Self::Command(command) => matches!(
-                command.kind(),
-                Kind::HostTask | Kind::NativeCall | Kind::NativeEnqueue
-            ),
-            Self::Ticket(_) => false,
+            Self::Command(command) => command,
+            Self::Ticket(ticket) => ticket.split.command(),
+        }
+    }
+
+    /// True if a guest may run it: its code does not block, or the guest's wait needs it and so loses nothing by it. A kernel
+    /// that is code for other devices, too, has nothing to block on. Host tasks may count on a thread of the pool.
+    fn is_for_guest(&self, waiter: &Waiter<'_>) -> bool {
+        let command = self.command();
+        match command.kind() {
+            Kind::HostTask | Kind::NativeCall | Kind::NativeEnqueue => false,
+            Kind::Launch => command.portable().is_some() || waiter.needs(command),
+            _ => true,
         }
     }
 
@@ -174,7 +236,7 @@ pub(crate) struct Pool {
     urgent: AtomicUsize,
     /// Tasks in injectors of sub-devices.
     elsewhere: AtomicUsize,
-    crew: Crew,
+    threads: WorkerThreads,
     attendant: Attendant,
     published: Published,
     guest: AtomicBool,
@@ -245,7 +307,7 @@ impl Pool {
             own,
             urgent: AtomicUsize::new(0),
             elsewhere: AtomicUsize::new(0),
-            crew: Crew::new(count, pin),
+            threads: WorkerThreads::new(count, pin),
             attendant: Attendant(AtomicUsize::new(0)),
             published: Published(AtomicU64::new(0)),
             guest: AtomicBool::new(false),
@@ -363,14 +425,17 @@ impl Pool {
     /// As `inject`, for what does not fit into a worker's deque.
     #[cold]
     fn spill(&self, task: Task, device: u32, deque: &Deque) {
-        self.inject(task, device, Priority::Normal);
         // Half of the deque goes along, so that this is rare.
         for _ in 0..deque::CAPACITY / 2 {
             let deque::Steal::Item(word) = deque.steal() else {
                 break;
             };
-            self.own.injectors[level(Priority::Normal)].push(Task::from_word(word));
+            // SAFETY: a deque gives each word to one thief.
+            let task = unsafe { Task::from_word(word) };
+            self.own.injectors[level(Priority::Normal)].push(task);
         }
+        // Last: it wakes somebody for all of these.
+        self.inject(task, device, Priority::Normal);
     }
 
     #[inline]
@@ -394,7 +459,7 @@ impl Pool {
             }
             // A worker sees to what is in its own deque. A guest may be gone
             // after this one.
-            if others && (one || guest) {
+            if others && (one || guest || !injector.is_empty()) {
                 self.show_again(&self.own);
             }
             return Some(task);
@@ -466,7 +531,17 @@ impl Pool {
             self.sleep.choose(&team.workers)
         };
         if let Some(worker) = chosen {
-            self.crew.unpark(worker);
+            self.threads.unpark(worker);
+        }
+    }
+
+    /// After a thread has put tasks into a deque, and before it goes on with a user's code: wakes a worker, unless one
+    /// looks or is being woken.
+    fn wake_unless_somebody_looks(&self) {
+        let chosen = self.sleep.wake_unless_somebody_looks(&self.own.workers);
+        self.tell_spinners();
+        if let Some(worker) = chosen {
+            self.threads.unpark(worker);
         }
     }
 
@@ -477,7 +552,7 @@ impl Pool {
             let Some(worker) = self.sleep.choose(&self.own.workers) else {
                 return;
             };
-            self.crew.unpark(worker);
+            self.threads.unpark(worker);
         }
     }
 
@@ -535,7 +610,11 @@ impl Pool {
         if let Some(result) = inside {
             return result;
         }
-        if self.nobody_is_awake() && !self.guest.swap(true, Ordering::Acquire) {
+        // A guest that reads a user's clock could block with what it has at hand.
+        if self.nobody_is_awake()
+            && !waiter.has_users_clock()
+            && !self.guest.swap(true, Ordering::Acquire)
+        {
             let costs = lock(&self.guests_costs).take();
             let guest = Worker::guest(self.clone(), costs.unwrap_or_default());
             *lock(&self.guests_costs) = Some(guest.help(waiter));

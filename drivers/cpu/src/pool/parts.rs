@@ -16,7 +16,7 @@
 //! Every part is one word, which is all there is to know of it: whoever changes it from
 //! what it was has the groups by which it became less, whatever happened between.
 
-use quipu_core::sync::{AtomicU64, Ordering};
+use quipu_scheduler::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
 

@@ -16,14 +16,15 @@
 //!    finds something it takes itself out again ([`Sleep::retract`]).
 //! 4. Whoever adds work does so first, then fences, then looks for spinners and
 //!    sleepers ([`Sleep::wake_one`]). Either it sees the sleeper, or the sleeper
-//!    sees the work in its last look. So does who has taken tasks out of sight and
-//!    puts them where others may have looked for the last time; a worker that puts
-//!    them into its own deque need not, for it stays awake for them.
+//!    sees the work in its last look. A thread that has taken tasks out of sight does
+//!    the same when it has put them back, since others may have looked for the last
+//!    time meanwhile. A worker that puts tasks into its own deque does the same before
+//!    it runs the next task, which may block.
 //! 5. A worker that stops looking, for it found work or has something else to do,
 //!    wakes another if there may be more: that somebody looked may have been the
 //!    reason that nobody was woken. One that found it in its last look does so too.
 
-use quipu_core::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use quipu_scheduler::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// The most workers that a pool can have: one bit each.
 pub(crate) const MAX_WORKERS: usize = 64 * WORDS;
@@ -137,6 +138,15 @@ impl Sleep {
         self.choose(allowed)
     }
 
+    /// After work was added: as [`wake_one`](Self::wake_one), and not while somebody is being woken, who will look.
+    pub(crate) fn wake_unless_somebody_looks(&self, allowed: &Workers) -> Option<usize> {
+        fence(Ordering::SeqCst);
+        if self.looking() != 0 {
+            return None;
+        }
+        self.choose(allowed)
+    }
+
     /// Chooses a sleeper even if somebody looks for work.
     pub(crate) fn choose(&self, allowed: &Workers) -> Option<usize> {
         for (index, word) in self.sleepers.iter().enumerate() {
@@ -177,6 +187,7 @@ impl Workers {
 
 #[cfg(all(test, loom))]
 mod models {
+    use super::super::deque::{Deque, Steal};
     use super::*;
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicBool, AtomicU32};
@@ -227,6 +238,109 @@ mod models {
             assert_ne!(retracted, chosen);
             assert!(sleep.is_chosen(0), "left the set");
             assert_eq!(sleep.waking.load(Ordering::SeqCst), 0);
+        });
+    }
+
+    /// A running command offers a task while the other worker comes back from an earlier wake, for which nobody else is
+    /// woken: it finds the task, at the latest in its last look, or is chosen again.
+    #[test]
+    fn who_is_being_woken_is_counted_on() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let deque = Arc::new(Deque::new());
+            sleep.start_spinning();
+            sleep.announce(0);
+            assert_eq!(sleep.choose(&Workers::range(0..1)), Some(0));
+            let maker = {
+                let (sleep, deque) = (sleep.clone(), deque.clone());
+                loom::thread::spawn(move || {
+                    assert!(deque.push(7));
+                    sleep.wake_unless_somebody_looks(&Workers::range(0..1));
+                })
+            };
+            // As `Worker::idle` does it, where its bounded looks were in vain.
+            sleep.awake();
+            sleep.start_spinning();
+            sleep.announce(0);
+            let found = deque.steal() == Steal::Item(7);
+            maker.join().unwrap();
+            assert!(
+                found || sleep.is_chosen(0),
+                "the task lies and the worker sleeps"
+            );
+        });
+    }
+
+    /// A running command offers two tasks while one worker is being woken and another sleeps. Nobody may have been woken for
+    /// either: who finds one sees to the other.
+    #[test]
+    fn who_is_being_woken_sees_to_the_rest() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let work = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+            let everyone = Workers::range(0..2);
+            sleep.start_spinning();
+            sleep.announce(1);
+            sleep.start_spinning();
+            sleep.announce(0);
+            assert_eq!(sleep.choose(&Workers::range(0..1)), Some(0));
+            let maker = {
+                let (sleep, work) = (sleep.clone(), work.clone());
+                loom::thread::spawn(move || {
+                    for piece in &*work {
+                        piece.store(1, Ordering::Relaxed);
+                        sleep.wake_unless_somebody_looks(&everyone);
+                    }
+                })
+            };
+            let is_there = |piece: &AtomicU32| piece.load(Ordering::Relaxed) != 0;
+            let take = |piece: &AtomicU32| is_there(piece) && piece.swap(0, Ordering::Acquire) != 0;
+            sleep.awake();
+            sleep.start_spinning();
+            let found = work.iter().any(take);
+            if found {
+                if sleep.stop_spinning() && work.iter().any(is_there) {
+                    sleep.wake_one(&everyone);
+                }
+            } else {
+                // It looks for the last time: `who_is_being_woken_is_counted_on`.
+                sleep.stop_spinning();
+            }
+            maker.join().unwrap();
+            let comes = sleep.is_chosen(1);
+            assert!(
+                !found || comes || !work.iter().any(is_there),
+                "the work lies and a worker sleeps"
+            );
+        });
+    }
+
+    /// A worker puts tasks into its deque as a command of its own ends, and fences before it runs the next one, while
+    /// another worker falls asleep.
+    #[test]
+    fn what_lies_beside_a_running_command_is_not_slept_over() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let deque = Arc::new(Deque::new());
+            sleep.start_spinning();
+            let owner = {
+                let (sleep, deque) = (sleep.clone(), deque.clone());
+                loom::thread::spawn(move || {
+                    assert!(deque.push(7));
+                    // As `Worker::see_to_surplus` does it.
+                    fence(Ordering::SeqCst);
+                    if deque.len() > 0 && sleep.someone_sleeps() && sleep.looking() == 0 {
+                        sleep.choose(&Workers::range(0..1));
+                    }
+                })
+            };
+            sleep.announce(0);
+            let found = deque.steal() == Steal::Item(7);
+            owner.join().unwrap();
+            assert!(
+                found || sleep.is_chosen(0),
+                "the task lies and the worker sleeps"
+            );
         });
     }
 

@@ -8,8 +8,8 @@
 
 use super::invitation::Number;
 use super::parts::Parts;
-use quipu_core::error::Error;
-use quipu_core::{Command, RawArgument};
+use quipu_scheduler::error::Error;
+use quipu_scheduler::{Command, RawArgument};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;

@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::{CpuDriver, Options};
-use quipu_core::command::ToDrivers;
-use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Partition, Queue, QueueOptions,
-    Request, UserEvent,
+use quipu_scheduler::command::ToDrivers;
+use quipu_scheduler::driver::{Notification, Submission};
+use quipu_scheduler::event::{Clock, log_waits_longer_than, wait_graph};
+use quipu_scheduler::{
+    Access, AccessMode, Context, Device, DeviceProperties, Driver, Event, MemoryRef, Partition,
+    Queue, QueueOptions, Request, UserEvent,
 };
 use std::sync::mpsc;
+use std::time::Duration;
 
 fn pool_of(workers: NonZero<usize>) -> (Arc<Pool>, Device, Context) {
     let driver = CpuDriver::start(Options::new().workers(workers)).unwrap();
@@ -19,7 +22,7 @@ fn pool_of(workers: NonZero<usize>) -> (Arc<Pool>, Device, Context) {
 }
 
 fn task(queue: &Queue, run: impl FnOnce() + Send + 'static) -> Event {
-    let run = move |_: &[quipu_core::RawArgument]| {
+    let run = move |_: &[quipu_scheduler::RawArgument]| {
         run();
         Ok(())
     };
@@ -131,64 +134,199 @@ fn a_worker_with_something_else_to_do_wakes_another_for_its_sub_device() {
 /// Keeps which groups were run together, and where.
 struct Ranges(mpsc::Sender<(std::thread::ThreadId, Range<u32>)>);
 
-impl quipu_core::operation::NativeKernel for Ranges {
+impl quipu_scheduler::operation::NativeKernel for Ranges {
     fn name(&self) -> &'static str {
         "ranges"
     }
 
     unsafe fn run(
         &self,
-        _: &[quipu_core::RawArgument],
+        _: &[quipu_scheduler::RawArgument],
         groups: Range<u32>,
-    ) -> quipu_core::Result<()> {
+    ) -> quipu_scheduler::Result<()> {
         let here = std::thread::current().id();
         self.0.send((here, groups)).unwrap();
         Ok(())
     }
 }
 
-/// After each command of a chain, while the thread that has run it is held up, the other worker comes,
-/// looks everywhere and finds nothing. Nor does it where others were to have a turn.
+/// Keeps so many workers busy, each until what it is told by is dropped.
+fn occupy(device: &Device, context: &Context, workers: usize) -> Vec<(mpsc::Sender<()>, Event)> {
+    let (tell, told) = mpsc::channel();
+    let occupied = (0..workers).map(|_| {
+        let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
+        let queue = context.queue(device, QueueOptions::default()).unwrap();
+        let occupied = task(&queue, move || {
+            tell.send(()).unwrap();
+            assert!(ends.recv().is_err(), "nothing is ever sent");
+        });
+        told.recv().unwrap();
+        (end, occupied)
+    });
+    occupied.collect()
+}
+
+/// A command that ends runs what it has made ready itself. Nobody else can come for that, nor can anybody where others were
+/// to have a turn, and there are none.
 #[test]
-fn a_chain_never_changes_threads() {
-    const LENGTH: usize = 70;
+fn a_chain_is_shown_to_nobody() {
+    const LENGTH: usize = 2 * 64 + 6;
     let workers = NonZero::new(2).unwrap();
     let (pool, device, context) = pool_of(workers);
     let queue = context.queue(&device, QueueOptions::default()).unwrap();
-    let (ran, hears) = mpsc::channel();
-    // Commands of the chain say how they are let go.
-    let (say, said) = mpsc::channel::<Option<mpsc::Sender<()>>>();
-    let gate = UserEvent::new();
-    let mut last = gate.event();
+    let busy = occupy(&device, &context, workers.get());
+    let (tell, told) = mpsc::channel();
+    let mut last = None;
     for _ in 0..LENGTH {
         let request = Request {
-            waits: &[last],
+            waits: last.as_slice(),
             ..Request::default()
         };
-        last = queue.launch(Ranges(ran.clone()), 1, &request).unwrap();
-        let say = say.clone();
-        // What comes next is ready by then.
-        last.on_complete(move |_| {
-            let (go, going) = mpsc::channel();
-            let _ = say.send(Some(go));
-            let _ = going.recv();
-        });
+        last = Some(queue.launch(Ranges(tell.clone()), 1, &request).unwrap());
     }
-    gate.complete();
-    for _ in 0..LENGTH {
-        let go = said.recv().unwrap().unwrap();
-        let say = say.clone();
-        task(&queue, move || say.send(None).unwrap());
-        let other = said.recv().unwrap();
-        assert!(other.is_none(), "the other worker has the next");
-        while pool.sleep.asleep() == 0 {
+    let guest = Worker::guest(pool.clone(), Costs::default());
+    let mut next = guest.search();
+    for left in (0..LENGTH).rev() {
+        guest.perform(next.expect("the next of the chain is at hand"));
+        assert_eq!(pool.deques[workers.get()].len(), 0, "with {left} left");
+        assert!(!pool.has_work(), "with {left} left");
+        next = guest.take();
+    }
+    assert!(next.is_none());
+    assert_eq!(told.try_iter().count(), LENGTH);
+    for (end, occupied) in busy {
+        drop(end);
+        occupied.wait().unwrap();
+    }
+    last.expect("the last of the chain").wait().unwrap();
+}
+
+/// A kernel that mostly does nothing, but may wait until another such kernel says that it runs.
+struct Meets(Option<(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>)>);
+
+impl quipu_scheduler::operation::NativeKernel for Meets {
+    fn name(&self) -> &'static str {
+        "meets"
+    }
+
+    unsafe fn run(
+        &self,
+        _: &[quipu_scheduler::RawArgument],
+        _: Range<u32>,
+    ) -> quipu_scheduler::Result<()> {
+        if let Some((tell, told)) = &self.0 {
+            tell.send(()).unwrap();
+            let patience = std::time::Duration::from_secs(60);
+            lock(told).recv_timeout(patience).expect("the other runs");
+        }
+        Ok(())
+    }
+}
+
+/// Two kernels that are known to be short become ready together while the other worker sleeps, by a command's end or as a
+/// command runs. Each blocks until the other runs.
+#[test]
+fn what_seems_short_is_kept_from_nobody() {
+    let workers = NonZero::new(2).unwrap();
+    let (pool, device, context) = pool_of(workers);
+    let out_of_order = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&device, out_of_order).unwrap();
+    for round in 0..20 {
+        // All workers know that it is short.
+        for _ in 0..1000 {
+            queue
+                .post_launch(Meets(None), 1, &Request::default())
+                .unwrap();
+        }
+        queue.wait().unwrap();
+        let mut busy = occupy(&device, &context, 1);
+        let (end, occupied) = busy.pop().expect("one");
+        while pool.sleep.asleep() < 1 {
             std::thread::yield_now();
         }
-        go.send(()).unwrap();
+        let ((one, hears_one), (other, hears_other)) = (mpsc::channel(), mpsc::channel());
+        let gate = UserEvent::new();
+        let waits = match round % 2 {
+            0 => vec![occupied.clone()],
+            _ => vec![gate.event()],
+        };
+        let both = [(one, hears_other), (other, hears_one)].map(|(tell, told)| {
+            let kernel = Meets(Some((tell, Mutex::new(told))));
+            let request = Request {
+                waits: &waits,
+                ..Request::default()
+            };
+            queue.launch(kernel, 1, &request).unwrap()
+        });
+        if round % 2 == 1 {
+            // By the worker, after which it runs them.
+            let after = std::slice::from_ref(&occupied);
+            let request = Request {
+                waits: after,
+                ..Request::default()
+            };
+            let opens = move |_: &[quipu_scheduler::RawArgument]| {
+                gate.complete();
+                Ok(())
+            };
+            queue.host_task(opens, &request).unwrap();
+        }
+        drop(end);
+        // This thread would run one of them if it waited for it while no worker is awake.
+        while !both.iter().all(Event::is_complete) {
+            std::thread::yield_now();
+        }
+        for event in both {
+            event.wait().unwrap();
+        }
     }
-    drop(ran);
-    let threads: Vec<_> = hears.iter().map(|(thread, _)| thread).collect();
-    assert_eq!(threads, [threads[0]; LENGTH]);
+}
+
+/// The only worker that is awake runs an urgent command before the one that it would have run next.
+#[test]
+fn what_was_to_be_next_is_everybodys_while_something_urgent_runs() {
+    let (pool, device, context) = pool_of(NonZero::new(2).unwrap());
+    let busy = occupy(&device, &context, 2);
+    let urgent = QueueOptions {
+        priority: Priority::High,
+        ..QueueOptions::default()
+    };
+    let urgent = context.queue(&device, urgent).unwrap();
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
+    let first = task(&queue, || ());
+    let guest = Worker::guest(pool.clone(), Costs::default());
+    let first_taken = guest.search().expect("it was handed in");
+    let next = queue
+        .launch(
+            Meets(None),
+            1,
+            &Request {
+                waits: std::slice::from_ref(&first),
+                ..Request::default()
+            },
+        )
+        .unwrap();
+    let before = task(&urgent, || ());
+    guest.perform(first_taken);
+    assert!(
+        !pool.deques.iter().any(|deque| deque.len() > 0),
+        "it is next"
+    );
+    let taken = guest.take().expect("the urgent one");
+    assert_eq!(taken.device(), POOL_DEVICE);
+    assert_eq!(pool.deques[2].len(), 1, "what was to be next is hidden");
+    guest.perform(taken);
+    guest.perform(guest.take().expect("what was to be next"));
+    for (end, occupied) in busy {
+        drop(end);
+        occupied.wait().unwrap();
+    }
+    for event in [before, next] {
+        event.wait().unwrap();
+    }
 }
 
 /// Who leaves little tasks to others comes when invited all the same.
@@ -253,18 +391,7 @@ fn others_are_invited_to_long_transfers_and_fills() {
     let fill = || queue.fill(all(&from), &[7], &[]).unwrap();
     let copy = || queue.copy(all(&from), all(&to), LENGTH, &[], &[]).unwrap();
     for enqueue in [&fill as &dyn Fn() -> Event, &copy] {
-        let (tell, told) = mpsc::channel();
-        let busy: Vec<_> = (0..workers.get())
-            .map(|_| {
-                let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
-                task(&queue, move || {
-                    tell.send(()).unwrap();
-                    assert!(ends.recv().is_err(), "nothing is ever sent");
-                });
-                told.recv().unwrap();
-                end
-            })
-            .collect();
+        let busy = occupy(&device, &context, workers.get());
         let event = enqueue();
         let taken = pool.take_injected(pool.worker_count, Priority::Normal);
         let guest = Worker::guest(pool.clone(), Costs::default());
@@ -288,7 +415,7 @@ fn last_byte(queue: &Queue, memory: &MemoryRef) -> u8 {
     };
     let mut byte = [0];
     // SAFETY: it is there until the read is over, which is waited for.
-    let to = unsafe { quipu_core::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
+    let to = unsafe { quipu_scheduler::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
     queue.read(from, to, 1, &[], &[]).unwrap().wait().unwrap();
     byte[0]
 }
@@ -300,19 +427,7 @@ fn a_guest_takes_nothing_of_the_only_workers_deque() {
     for workers in [1, 2] {
         let (pool, device, context) = pool_of(NonZero::new(workers).unwrap());
         // All are busy while this thread puts a task into the first one's deque.
-        let (tell, told) = mpsc::channel();
-        let busy: Vec<_> = (0..workers)
-            .map(|_| {
-                let (tell, (end, ends)) = (tell.clone(), mpsc::channel::<()>());
-                let queue = context.queue(&device, QueueOptions::default()).unwrap();
-                let occupied = task(&queue, move || {
-                    tell.send(()).unwrap();
-                    assert!(ends.recv().is_err(), "nothing is ever sent");
-                });
-                told.recv().unwrap();
-                (end, occupied)
-            })
-            .collect();
+        let busy = occupy(&device, &context, workers);
         let queue = context.queue(&device, QueueOptions::default()).unwrap();
         let event = task(&queue, || ());
         let guest = Worker::guest(pool.clone(), Costs::default());
@@ -329,4 +444,253 @@ fn a_guest_takes_nothing_of_the_only_workers_deque() {
         }
         event.wait().unwrap();
     }
+}
+
+/// Waits for an event of its own when it is first asked to sleep or to log.
+struct WaitsItself(Mutex<Option<Event>>);
+
+impl WaitsItself {
+    fn wait(&self) {
+        let inner = lock(&self.0).take();
+        if let Some(inner) = inner {
+            inner.wait().unwrap();
+        }
+    }
+}
+
+impl Clock for WaitsItself {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn park(&self, timeout: Duration) {
+        self.wait();
+        std::thread::park_timeout(timeout);
+    }
+}
+
+impl tracing::Subscriber for WaitsItself {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.wait();
+    }
+}
+
+/// A command waits on the only worker, and what is called within that wait waits, too. Afterwards the worker sleeps as one.
+fn wait_within_a_wait(label: &str, wait: impl FnOnce(Event, WaitsItself) + Send + 'static) {
+    let (pool, device, context) = pool_of(NonZero::<usize>::MIN);
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
+    let (outer, inner) = (UserEvent::new(), UserEvent::new());
+    let (outer_event, waits) = (outer.event(), WaitsItself(Mutex::new(Some(inner.event()))));
+    let request = Request {
+        label: Some(label),
+        ..Request::default()
+    };
+    let run = move |_: &[quipu_scheduler::RawArgument]| {
+        wait(outer_event, waits);
+        Ok(())
+    };
+    let waited = queue.host_task(run, &request).unwrap();
+    // Both of its waits, asleep.
+    let inside = format!(", inside of '{label}'");
+    while wait_graph().matches(&inside).count() < 2 {
+        std::thread::yield_now();
+    }
+    inner.complete();
+    outer.complete();
+    waited.wait().unwrap();
+    while pool.sleep.asleep() < 1 {
+        std::thread::yield_now();
+    }
+    assert_eq!(pool.sleep.asleep_or_waking(), 1);
+    assert_eq!(pool.sleep.looking(), 0);
+    task(&queue, || ()).wait().unwrap();
+}
+
+#[test]
+fn a_clock_may_wait_within_the_wait_that_it_times() {
+    wait_within_a_wait("by a clock", |event, clock| {
+        event.wait_with_clock(Duration::MAX, &clock).unwrap();
+    });
+}
+
+#[test]
+fn a_subscriber_may_wait_within_the_wait_that_it_hears_of() {
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of another test, which
+    // has none, and waits as long.
+    let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
+    log_waits_longer_than(Some(Duration::from_millis(1)));
+    wait_within_a_wait("by a subscriber", |event, subscriber| {
+        tracing::subscriber::with_default(subscriber, || event.wait().unwrap());
+    });
+    log_waits_longer_than(None);
+}
+
+/// A driver that waits for something when it is told that one of a command's waits is over.
+#[derive(Default)]
+struct Curious(Mutex<Option<Event>>);
+
+// SAFETY: it runs commands that touch no memory.
+unsafe impl Driver for Curious {
+    fn name(&self) -> &'static str {
+        "curious"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let cpu = CpuDriver::start(Options::new().workers(NonZero::<usize>::MIN)).unwrap();
+        let device = cpu.devices().remove(0);
+        vec![DeviceProperties {
+            domain: Some(0),
+            ..device
+        }]
+    }
+
+    fn submit(&self, _: Submission<'_>) {}
+
+    fn notify(&self, notification: Notification) {
+        match notification {
+            Notification::Resolved(_) => {
+                let event = lock(&self.0).take();
+                event.into_iter().for_each(|event| event.wait().unwrap());
+            }
+            Notification::Ready(command) => {
+                let started = command.start();
+                command.finish(started, &mut ToDrivers);
+            }
+        }
+    }
+}
+
+/// It is told on the only worker, which has gathered others that the same end made ready.
+#[test]
+fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
+    let (_, device, _) = pool_of(NonZero::<usize>::MIN);
+    let curious = Arc::new(Curious::default());
+    let other = Device::all_of(&(curious.clone() as Arc<dyn Driver>)).unwrap();
+    let context = Context::new(&[device.clone(), other[0].clone()]).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&device, options).unwrap();
+    let others = context.queue(&other[0], options).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (go, going) = mpsc::channel::<()>();
+    let first = task(&queue, move || {
+        tell.send(()).unwrap();
+        assert!(going.recv().is_err(), "nothing is ever sent");
+    });
+    told.recv().unwrap();
+    let after = |queue: &Queue, waits: &[Event]| {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        queue.host_task(|_| Ok(()), &request).unwrap()
+    };
+    let gate = UserEvent::new();
+    let told_of = after(&others, &[first.clone(), gate.event()]);
+    let gathered = [(); 3].map(|()| after(&queue, std::slice::from_ref(&first)));
+    *lock(&curious.0) = Some(gathered[2].clone());
+    drop(go);
+    for event in gathered {
+        event.wait_timeout(Duration::from_secs(60)).unwrap();
+    }
+    gate.complete();
+    told_of.wait().unwrap();
+}
+
+/// A brief kernel that says when it runs.
+struct Brief(mpsc::Sender<()>);
+
+impl quipu_scheduler::operation::NativeKernel for Brief {
+    fn name(&self) -> &'static str {
+        "brief"
+    }
+
+    unsafe fn run(
+        &self,
+        _: &[quipu_scheduler::RawArgument],
+        _: Range<u32>,
+    ) -> Result<(), quipu_scheduler::Error> {
+        self.0.send(()).unwrap();
+        Ok(())
+    }
+
+    fn is_brief(&self, _: u32) -> bool {
+        true
+    }
+}
+
+/// Read once the first kernel has run, it waits for the second to run.
+struct Patient {
+    pool: Arc<Pool>,
+    first: Mutex<mpsc::Receiver<()>>,
+    second: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Clock for Patient {
+    fn now(&self) -> Duration {
+        if lock(&self.first).try_recv().is_ok() {
+            let second = lock(&self.second).recv_timeout(Duration::from_secs(20));
+            second.expect("nobody else can run it");
+        }
+        Duration::ZERO
+    }
+
+    fn park(&self, _: Duration) {
+        // For what was put there without a word.
+        self.pool.wake_for(POOL_DEVICE);
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+}
+
+/// Who helps has commands at hand that nobody else sees. A clock may block.
+#[test]
+fn who_has_to_read_a_users_clock_keeps_nothing_to_itself() {
+    let (pool, device, context) = pool_of(NonZero::<usize>::MIN);
+    let queue = context.queue(&device, QueueOptions::default()).unwrap();
+    let busy = occupy(&device, &context, 1);
+    let launch = |waits: &[Event]| {
+        let (tell, told) = mpsc::channel();
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        (
+            queue.launch(Brief(tell), 1, &request).unwrap(),
+            Mutex::new(told),
+        )
+    };
+    let (before, first) = launch(&[]);
+    let (event, second) = launch(&[before]);
+    let taken = pool.take_injected(pool.worker_count, Priority::Normal);
+    for (end, occupied) in busy {
+        drop(end);
+        occupied.wait().unwrap();
+    }
+    while pool.sleep.asleep() < 1 {
+        std::thread::yield_now();
+    }
+    pool.own.injectors[level(Priority::Normal)].push(taken.expect("nobody else takes it"));
+    let clock = Patient {
+        pool,
+        first,
+        second,
+    };
+    event
+        .wait_with_clock(Duration::from_secs(1), &clock)
+        .unwrap();
 }

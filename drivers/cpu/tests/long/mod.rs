@@ -1,7 +1,7 @@
 //! A kernel that takes long.
 
-use quipu_core::operation::NativeKernel;
-use quipu_core::{RawArgument, Result};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{RawArgument, Result};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

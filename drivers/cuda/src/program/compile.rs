@@ -7,17 +7,18 @@ use super::nvrtc::{Nvrtc, Output, Problem};
 use crate::device::Device;
 use crate::native::{CallError, Called, Context, named};
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
-use quipu_core::KernelAttributes;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_driver_vendor::disk::{self, Key};
-use quipu_driver_vendor::error::{of_device, refused};
-use quipu_driver_vendor::launch::print;
-use quipu_driver_vendor::{Failure, VendorDevice};
+use quipu_device_queue::disk::{self, Key};
+use quipu_device_queue::error::{of_device, refused};
+use quipu_device_queue::launch::print;
+use quipu_device_queue::{Failure, VendorDevice};
+use quipu_environment::DUMP;
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed};
+use quipu_scheduler::KernelAttributes;
+use quipu_scheduler::error::{ErrorKind, Result};
 use std::any::Any;
 use std::ffi::{CString, c_int};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -121,13 +122,13 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     let (target, is_machine_code) = nvrtc.target(device.capability);
     let mut options = vec![target];
     options.extend(printed.compiler_options.iter().cloned());
-    let dump = std::env::var_os("QUIPU_DUMP").filter(|folder| !folder.is_empty());
+    let dump = DUMP.get()?;
     if dump.is_some() {
         options.push("--generate-line-info".to_owned());
     }
     let build = format!("{}\nNVRTC {}", device.build, nvrtc.version);
     let key = Key::new(&build, &options.join(" "), &printed.source);
-    let folder = disk::folder("cuda");
+    let folder = disk::folder("cuda")?;
     if dump.is_none()
         && let Some(folder) = &folder
         && let Some(image) = disk::load(folder, &key)
@@ -136,7 +137,7 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     }
     let name = format!("{}.cu", printed.entry);
     let compiled = nvrtc.compile(&printed.source, &name, &options, is_machine_code);
-    if let Some(dump) = dump.map(PathBuf::from)
+    if let Some(dump) = dump
         && let Err(error) = keep(&dump, &key, printed, &options, &compiled)
     {
         tracing::warn!(%error, folder = %dump.display(), "a kernel is not kept as QUIPU_DUMP asks");

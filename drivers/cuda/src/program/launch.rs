@@ -7,12 +7,12 @@ use crate::staging::Record;
 use cudarc::driver::sys::{
     self, CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdeviceptr, CUfunction, CUgraph, CUgraphNode,
 };
-use quipu_core::Passed;
-use quipu_core::access::Argument;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_driver_vendor::launch::{Passing, Value, ValueBytes, axes, check_shared, mismatch};
-use quipu_driver_vendor::{Obstacle, VendorDevice, error};
+use quipu_device_queue::launch::{Passing, Value, ValueBytes, axes, check_shared, mismatch};
+use quipu_device_queue::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::{Module, SharedLength};
+use quipu_scheduler::Passed;
+use quipu_scheduler::access::PackedAccess;
+use quipu_scheduler::error::{ErrorKind, Result};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -97,7 +97,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
     /// The command's accesses, in order.
-    pub(crate) arguments: &'a [Argument],
+    pub(crate) arguments: &'a [PackedAccess],
     /// Where their memory begins on the device.
     pub(crate) memories: SmallVec<[CUdeviceptr; 4]>,
 }
@@ -169,7 +169,8 @@ impl Call {
             ctx: context,
         };
         let mut node = null_mut();
-        // SAFETY: as above; the nodes are the graph's.
+        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies; the
+        // nodes are the graph's.
         let code = unsafe {
             sys::cuGraphAddKernelNode_v2(
                 &raw mut node,

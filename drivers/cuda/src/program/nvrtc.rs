@@ -4,6 +4,7 @@
 //! toolkit. It is loaded here and not by `cudarc`, which knows only names, and ends the process if none is there.
 
 use libloading::Library;
+use quipu_environment::{Misused, NVRTC};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::ptr::{null, null_mut};
@@ -213,15 +214,15 @@ fn version_of(folder: &str) -> Option<Vec<u32>> {
 }
 
 /// Where the library may be.
-fn places() -> Vec<PathBuf> {
+fn places() -> Result<Vec<PathBuf>, Misused> {
     let names = [
         "libnvrtc.so",
         "libnvrtc.so.13",
         "libnvrtc.so.12",
         "libnvrtc.so.11.2",
     ];
-    if let Some(said) = std::env::var_os("QUIPU_NVRTC").filter(|said| !said.is_empty()) {
-        return vec![PathBuf::from(said)];
+    if let Some(said) = NVRTC.get()? {
+        return Ok(vec![said]);
     }
     let mut places: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     let toolkits = ["CUDA_HOME", "CUDA_PATH"]
@@ -234,11 +235,11 @@ fn places() -> Vec<PathBuf> {
             places.extend(names.iter().map(|name| folder.join(name)));
         }
     }
-    places
+    Ok(places)
 }
 
 fn load() -> Result<Nvrtc, String> {
-    let places = places();
+    let places = places().map_err(|misused| misused.to_string())?;
     for place in &places {
         // SAFETY: loading the compiler runs its initialisers, which ask nothing of us.
         let Ok(library) = (unsafe { Library::new(place) }) else {
@@ -341,7 +342,7 @@ mod tests {
             log.contains("user.rs(41)") && log.contains("nothing"),
             "{log}"
         );
-        let error = quipu_driver_vendor::error::refused("a device", "k", &log).to_string();
+        let error = quipu_device_queue::error::refused("a device", "k", &log).to_string();
         assert!(error.contains("user.rs(41)"), "{error}");
     }
 }

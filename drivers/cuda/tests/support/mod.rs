@@ -1,8 +1,8 @@
-//! Where tests get their devices from.
+//! The devices and drivers that the tests use.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
-use quipu_core::{Device, Driver, Result};
 use quipu_driver_cuda::CudaDriver;
+use quipu_scheduler::{Device, Driver, Result};
 use std::sync::Arc;
 
 /// True if there is a CUDA device; false if there is none, which is then said loudly.

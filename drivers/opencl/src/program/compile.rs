@@ -6,16 +6,17 @@ use crate::native::{CallError, Called, Kernel, Program, c_string, named};
 use cl3::info_type::InfoType;
 use cl3::program::CL_PROGRAM_DEVICES;
 use cl3::types::{cl_device_id, cl_program};
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{DeviceKind, Error, KernelAttributes};
-use quipu_driver_vendor::disk::{self, Key};
-use quipu_driver_vendor::error::refused;
-use quipu_driver_vendor::launch::print;
-use quipu_driver_vendor::{Failure, VendorDevice};
+use quipu_device_queue::disk::{self, Key};
+use quipu_device_queue::error::refused;
+use quipu_device_queue::launch::print;
+use quipu_device_queue::{Failure, VendorDevice};
 use quipu_kernel_ir::print::SharedMemory;
 use quipu_kernel_ir::{
     Dialect, ElementOrder, IndexWidth, KernelText, Module, Options, Printed, TextLanguage,
 };
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::{DeviceKind, Error, KernelAttributes};
 use std::any::Any;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr::null_mut;
@@ -220,7 +221,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
     };
     let context = device.platform.context().map_err(failed)?;
     let key = Key::new(&device.build, &source.options, source.text);
-    let folder = disk::folder("opencl").filter(|_| source.is_whole());
+    let folder = disk::folder("opencl")?.filter(|_| source.is_whole());
     let kept = folder
         .as_deref()
         .and_then(|folder| disk::load(folder, &key));
@@ -228,7 +229,7 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
         match from_binary(device, context, &binary, source) {
             Ok(kernel) => return Ok(kernel),
             Err(error) => {
-                tracing::debug!(error = error.text(), "a program on disk is of no use");
+                quietly(|| tracing::debug!(error = error.text(), "a program on disk is of no use"));
             }
         }
     }
@@ -255,7 +256,9 @@ fn build(device: &Device, source: &Source<'_>) -> Result<Kernel> {
         && let Some(binary) = binary_of(program.raw())
         && let Err(error) = disk::store(&folder, &key, &binary)
     {
-        tracing::debug!(%error, folder = %folder.display(), "a compiled program is not kept");
+        quietly(
+            || tracing::debug!(%error, folder = %folder.display(), "a compiled program is not kept"),
+        );
     }
     Ok(kernel)
 }

@@ -8,7 +8,8 @@
 
 use crate::native::{Called, Event, Queue};
 use cl3::types::cl_event;
-use quipu_driver_vendor::Failure;
+use quipu_device_queue::Failure;
+use quipu_scheduler::panics::quietly;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -67,7 +68,13 @@ pub(super) fn put_apart(
         queue.marker(&ends).map(ending)
     };
     let is_own = |end: &End| end.whereabouts.context == whereabouts.context;
-    let after = running.admit((shape.offset, shape.global), is_over, is_own, wait, join)?;
+    let after = running.admit(
+        (shape.offset, shape.global),
+        is_finished,
+        is_own,
+        wait,
+        join,
+    )?;
     let mut waits: SmallVec<[cl_event; 8]> = waits.into();
     waits.extend(after.map(|end| end.event.raw()));
     let event = call(&waits)?;
@@ -85,17 +92,19 @@ struct End {
 }
 
 /// What is not known is taken to be over: the call that waits for it will say what is wrong.
-fn is_over(end: &End) -> bool {
+fn is_finished(end: &End) -> bool {
     end.event.status().map_or(true, |status| status <= 0)
 }
 
 /// As above.
 fn wait(end: &End) {
     if let Err(error) = end.event.wait() {
-        tracing::debug!(
-            problem = error.text(),
-            "a launch of another context has failed"
-        );
+        quietly(|| {
+            tracing::debug!(
+                problem = error.text(),
+                "a launch of another context has failed"
+            );
+        });
     }
 }
 
@@ -132,7 +141,7 @@ impl<E: Clone> Running<E> {
     fn admit<Error>(
         &mut self,
         grid: Grid,
-        is_over: impl Fn(&E) -> bool,
+        is_finished: impl Fn(&E) -> bool,
         is_own: impl Fn(&E) -> bool,
         wait: impl Fn(&E),
         join: impl FnOnce(&[E]) -> Result<E, Error>,
@@ -145,7 +154,8 @@ impl<E: Clone> Running<E> {
             !is_own
         };
         if grid != self.grid {
-            self.ends.retain(|end| !is_over(end) && !is_waited_for(end));
+            self.ends
+                .retain(|end| !is_finished(end) && !is_waited_for(end));
             // Each of them waits for what was before them.
             self.after = match &self.ends[..] {
                 [] => self.after.take(),
@@ -156,11 +166,11 @@ impl<E: Clone> Running<E> {
             self.grid = grid;
             self.look = FEW;
         } else if self.ends.len() >= self.look {
-            self.ends.retain(|end| !is_over(end));
+            self.ends.retain(|end| !is_finished(end));
             self.look = FEW.max(2 * self.ends.len());
         }
         self.after
-            .take_if(|after| is_over(after) || is_waited_for(after));
+            .take_if(|after| is_finished(after) || is_waited_for(after));
         Ok(self.after.as_ref())
     }
 }
@@ -191,7 +201,7 @@ mod tests {
             let over = RefCell::new(BTreeSet::new());
             for (grid, ends, luck, context) in steps {
                 let number = launched.len();
-                let is_over = |end: &Event| end.1.is_subset(&over.borrow());
+                let is_finished = |end: &Event| end.1.is_subset(&over.borrow());
                 let is_own = |end: &Event| end.0 == context;
                 let wait = |end: &Event| over.borrow_mut().extend(&end.1);
                 let join = |ends: &[Event]| {
@@ -200,7 +210,7 @@ mod tests {
                     Ok::<_, Infallible>((context, all.copied().collect()))
                 };
                 let grid_of = ([grid; 3], [1; 3]);
-                let after = running.admit(grid_of, is_over, is_own, wait, join).unwrap();
+                let after = running.admit(grid_of, is_finished, is_own, wait, join).unwrap();
                 prop_assert!(after.is_none_or(is_own));
                 let needs = after.map(|end| end.1.clone()).unwrap_or_default();
                 for (other, before) in launched.iter().enumerate() {

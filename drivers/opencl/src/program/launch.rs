@@ -8,14 +8,14 @@ use crate::native::{CallError, Called, Event, Kernel, Memory, Queue, list, named
 use crate::pinned::Place;
 use crate::queues::Queues;
 use cl3::types::{CL_FALSE, cl_event, cl_mem};
-use quipu_core::access::Argument;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Passed, PassedParameter};
-use quipu_driver_vendor::launch::{self as passing, NumberBytes, Passing, axes, mismatch};
-use quipu_driver_vendor::{Obstacle, VendorDevice, error};
+use quipu_device_queue::launch::{self as passing, NumberBytes, Passing, axes, mismatch};
+use quipu_device_queue::{Obstacle, VendorDevice, error};
 use quipu_kernel_ir::print::FAULT_WORDS;
 use quipu_kernel_ir::{Printed, SharedLength};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{AccessMode, Passed, PassedParameter};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -235,7 +235,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
     /// The command's accesses, in order.
-    pub(crate) arguments: &'a [Argument],
+    pub(crate) arguments: &'a [Argument<'a>],
     /// Their memory on the device.
     pub(crate) memories: SmallVec<[&'a Allocation; 8]>,
 }
@@ -260,7 +260,7 @@ impl Launch<'_> {
             module,
             printed,
             passed: self.passed,
-            arguments: self.arguments,
+            arguments: Argument::packed(self.arguments),
         };
         let values = self.values(&passing, fault.as_ref().map(|record| &record.memory));
         let mut waits: SmallVec<[cl_event; 8]> = waits.into();
@@ -394,7 +394,11 @@ impl Launch<'_> {
         let threads = axes(&self.passed.threads);
         // What is too large for a number is for the device to refuse.
         let items = |blocks: u64, axis: usize| blocks.saturating_mul(threads[axis]) as usize;
-        let offset: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].0, axis));
+        let begins = &self.passed.offset;
+        let offset: [usize; 3] = std::array::from_fn(|axis| {
+            let begin = begins.iter().rev().nth(axis).copied().unwrap_or(0);
+            items(piece[axis].0, axis).saturating_add(begin as usize)
+        });
         let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
         let local = threads.map(|threads| threads as usize);
         // None where it is none: there is less for a library to look at.
@@ -490,8 +494,11 @@ impl Launch<'_> {
                 ErrorKind::InvalidArgument {
                     what: "launch a kernel",
                     problem: format!(
-                        "it has {} parameters, and {given} arguments are passed",
-                        self.compiled.arguments
+                        "it has {}, and is passed {given}; pass an argument for each",
+                        match self.compiled.arguments {
+                            1 => "1 parameter".to_owned(),
+                            count => format!("{count} parameters"),
+                        }
                     ),
                 }
                 .into(),
@@ -503,6 +510,7 @@ impl Launch<'_> {
         for parameter in &self.passed.parameters {
             values.push(match parameter {
                 PassedParameter::Value(bytes) => Value::Bytes(bytes),
+                PassedParameter::Local(bytes) => Value::Local(*bytes as usize),
                 PassedParameter::Memory { .. } => {
                     let (argument, allocation) = memories
                         .next()
@@ -532,7 +540,7 @@ impl Launch<'_> {
     /// A part of a memory object, as an object.
     fn part(
         &self,
-        argument: &Argument,
+        argument: &Argument<'_>,
         allocation: &Allocation,
     ) -> std::result::Result<Memory, Obstacle<CallError>> {
         let alignment = self.device.alignment;

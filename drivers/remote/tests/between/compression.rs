@@ -2,11 +2,11 @@
 
 use crate::support::relay::{Relay, Way};
 use crate::support::{Rig, pool, simulated};
-use quipu_core::operation::HostMemory;
-use quipu_core::{Access, AccessMode, Context, Device, Driver, Queue, QueueOptions};
 use quipu_driver_remote::RemoteDriver;
 use quipu_link::compression::Compression;
 use quipu_node::Limits;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{Access, AccessMode, Context, Device, Driver, Queue, QueueOptions};
 use std::sync::Arc;
 
 const BYTES: usize = 6 << 20;

@@ -3,12 +3,12 @@
 use crate::support::relay::{Held, Relay, Way};
 use crate::support::{Rig, pool, simulated};
 use quipu_conformance::Watchdog;
-use quipu_core::memory::mapping::{HostQueue, Lent};
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_node::Limits;
+use quipu_scheduler::memory::mapping::{HostLease, HostQueue};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Event, MemoryRef, Queue, QueueOptions, Request,
 };
-use quipu_node::Limits;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Client {
     fn see(&self, memory: &MemoryRef, offset: u64) -> (Event, Arc<Mutex<Vec<u8>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let own = seen.clone();
-        let task = move |lent: &Lent| {
+        let task = move |lent: &HostLease| {
             let bytes = lent.argument(0)?;
             // SAFETY: they are lent to be read.
             let bytes = unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) };
@@ -75,8 +75,8 @@ impl Client {
             accesses: &accesses,
             ..Request::default()
         };
-        let event = self.host.run(&self.queue, &request, task).unwrap();
-        (event, seen)
+        let turn = self.host.run(&self.queue, &request, task).unwrap();
+        (turn.event, seen)
     }
 }
 
@@ -128,6 +128,52 @@ fn a_read_of_what_is_in_use_gives_that_and_zeros() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn devices_of_a_node_pass_on_what_is_in_use_and_no_more() {
+    let _watchdog = watchdog("what is in use goes from device to device");
+    let rig = Rig::new(simulated(2), Limits::default());
+    let devices = rig.devices();
+    let context = Context::new(&devices).unwrap();
+    let queue = |number: usize| context.queue(&devices[number], QueueOptions::default());
+    let other = queue(1).unwrap();
+    let client = Client {
+        queue: queue(0).unwrap(),
+        host: HostQueue::new(&context).unwrap(),
+        context,
+    };
+    let fill = |queue: &Queue, memory: &MemoryRef, pattern: &[u8]| {
+        let to = access(memory, 0, AccessMode::Overwrite);
+        queue.fill(to, pattern, &[]).unwrap();
+    };
+    for used in [10_u64, 0, 5000, 4096] {
+        let data = client.memory(&[0; 4096]);
+        let (size, copy) = (client.memory(&[0; 8]), client.memory(&[0; 4096]));
+        // Both are where the first device has them, and the client waits for neither.
+        fill(&client.queue, &data, &[7]);
+        data.set_content_size(Some(size.clone())).unwrap();
+        fill(&client.queue, &size, &used.to_le_bytes());
+        let from = access(&data, 0, AccessMode::Read);
+        let to = access(&copy, 0, AccessMode::Overwrite);
+        other.copy(from, to, 4096, &[], &[]).unwrap();
+        // The size that counts is the one that was written before.
+        fill(&client.queue, &size, &[1, 0, 0, 0, 0, 0, 0, 0]);
+        let (event, seen) = client.see(&copy, 0);
+        event.wait().unwrap();
+        assert!(
+            *seen.lock().unwrap() == in_use(&[7; 4096], used, 0),
+            "{used}"
+        );
+        // For others, all of it is there.
+        data.set_content_size(None).unwrap();
+        let from = access(&data, 0, AccessMode::Read);
+        let to = access(&copy, 0, AccessMode::Overwrite);
+        client.queue.copy(from, to, 4096, &[], &[]).unwrap();
+        let (event, seen) = client.see(&copy, 0);
+        event.wait().unwrap();
+        assert!(*seen.lock().unwrap() == [7; 4096], "{used}");
     }
 }
 

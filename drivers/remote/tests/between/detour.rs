@@ -4,7 +4,9 @@ use crate::support::pair::Pair;
 use crate::support::pool;
 use crate::support::relay::Way;
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions, Request, trace};
+use quipu_scheduler::{
+    Access, AccessMode, Context, MemoryRef, Queue, QueueOptions, Request, trace,
+};
 use serde_json::Value;
 use std::time::Duration;
 

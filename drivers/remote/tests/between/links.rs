@@ -4,13 +4,13 @@ use crate::support::pair::Pair;
 use crate::support::relay::Way;
 use crate::support::{Rig, pool};
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::operation::HostMemory;
-use quipu_core::{
-    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
-};
 use quipu_link::compression::Compression;
 use quipu_node::Limits;
-use quipu_wire::message::{LinkKind, LinkLoad, LinkState};
+use quipu_protocol::message::{LinkKind, LinkLoad, LinkState};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
+    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
+};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,11 +2,11 @@
 
 use crate::support::{PATIENCE, Rig, pool};
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_node::Limits;
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Event, MemoryRef, Queue, QueueOptions, Request, UserEvent,
 };
-use quipu_node::Limits;
 use std::sync::mpsc;
 
 fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {

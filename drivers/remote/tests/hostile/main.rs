@@ -16,19 +16,19 @@ mod remains;
 #[path = "../support/mod.rs"]
 mod support;
 /// Messages of all kinds.
-#[path = "../../../../wire/tests/support/mod.rs"]
+#[path = "../../../../net/protocol/tests/support/mod.rs"]
 mod wire;
 
 use lane::Lane;
 use node::{Asked, Liar};
 use quipu_conformance::{Watchdog, folding};
-use quipu_core::{
-    AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
-};
 use quipu_driver_remote::{Options, connect};
 use quipu_link::Key;
 use quipu_node::Limits;
-use quipu_wire::message::{Chunk, Completed, Message, Word};
+use quipu_protocol::message::{Chunk, Completed, Message, Word};
+use quipu_scheduler::{
+    AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
+};
 use random::Random;
 use remains::{Remains, bytes_in_use, panics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

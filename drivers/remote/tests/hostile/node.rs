@@ -8,7 +8,7 @@ use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::{Fingerprint, Folder, Key};
-use quipu_wire::message::*;
+use quipu_protocol::message::*;
 use std::collections::{HashMap, VecDeque};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -219,7 +219,7 @@ impl Shared {
             pending: VecDeque::new(),
             over: Vec::new(),
             coming: Vec::new(),
-            is_over: false,
+            is_finished: false,
         }
         .run();
     }
@@ -235,7 +235,7 @@ fn welcome(session: SessionId, random: &mut Random) -> Welcome<'static> {
         version: 0,
         data_order: DataOrder::Little,
         devices: 0,
-        features: quipu_wire::FEATURES,
+        features: quipu_protocol::FEATURES,
         session,
         epoch: 1,
         patience_ms: 0,
@@ -282,7 +282,7 @@ fn device(number: u32, random: &mut Random) -> Device<'static> {
         warp_sizes: &[],
         name: "device",
         vendor: "nobody",
-        driver: "none",
+        selector: "none:0",
         kernels: "",
     }
 }
@@ -314,7 +314,7 @@ struct Answers<'a> {
     over: Vec<u64>,
     /// Bytes of transfers that were not sent yet: transfer, from where, how many.
     coming: Vec<(u64, u64, u64)>,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl Answers<'_> {
@@ -334,7 +334,7 @@ impl Answers<'_> {
             while !(self.coming.is_empty() || is_late && self.random.once_in(3)) {
                 self.chunk();
             }
-            if self.is_over || !self.commands.flush() {
+            if self.is_finished || !self.commands.flush() {
                 return;
             }
         }
@@ -467,7 +467,7 @@ impl Answers<'_> {
                 bytes: &bytes,
             }));
             // The client may have gone.
-            self.is_over |= !bulk.flush();
+            self.is_finished |= !bulk.flush();
         } else {
             self.coming.clear();
         }
@@ -522,7 +522,7 @@ impl Answers<'_> {
                 let bit = self.random.next() as usize;
                 self.commands.twist(bit);
                 self.commands.flush();
-                self.is_over = true;
+                self.is_finished = true;
             }
             _ => {
                 self.commands.push(&Message::Goodbye(Goodbye {
@@ -530,7 +530,7 @@ impl Answers<'_> {
                     text: "so long",
                 }));
                 self.commands.flush();
-                self.is_over = true;
+                self.is_finished = true;
             }
         }
     }

@@ -7,16 +7,15 @@ use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
 use quipu_link::connection::Connection;
 use quipu_link::invitation::Invitations;
-use quipu_link::peer::show;
+use quipu_link::peer::{Destination, Networks, show};
 use quipu_link::session::{Greeted, Place};
 use quipu_link::{Fingerprint, Folder, Key, LinkError};
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{
     Command, DataOrder, Hello, Message, Operation, Peer, PeerRole, Priority, Refusal, Role,
     SessionId, Ticket,
 };
-use quipu_wire::{FEATURES, NEWEST_VERSION};
-use std::net::TcpStream;
+use quipu_protocol::{FEATURES, NEWEST_VERSION};
 use std::time::{Duration, Instant};
 
 /// See the module.
@@ -178,9 +177,19 @@ impl Intruder {
         is_routed: bool,
         ticket: &Ticket,
     ) -> Result<Connection, LinkError> {
-        let stream = TcpStream::connect(&self.address).unwrap();
+        let to = Destination {
+            address: self.address.parse().unwrap(),
+            key: node,
+            session: is_routed.then_some(ticket.session),
+        };
+        let everywhere: Networks = "0.0.0.0/0".parse().unwrap();
         let until = Instant::now() + PATIENCE;
-        show(stream, key, node, is_routed, ticket, until)
+        // As from a session in a process of its own, and from another.
+        let stream = match self.refused.is_multiple_of(2) {
+            true => everywhere.prove(&to, until).unwrap(),
+            false => everywhere.reach(&to, until).unwrap(),
+        };
+        show(stream, key, node, ticket, until)
     }
 }
 

@@ -6,9 +6,12 @@ use crate::support::lossy::{Random, Seen, access, graph};
 use crate::support::{PATIENCE, pool, rounds};
 use crate::watchdog;
 use quipu_conformance::folding;
-use quipu_core::{AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request};
 use quipu_driver_remote::{Options, connect};
+use quipu_lab_network::Shape;
 use quipu_link::{Folder, Key};
+use quipu_scheduler::{
+    AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
+};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -101,6 +104,86 @@ fn a_client_is_killed_before_it_has_come_to_anything() {
     assert_eq!(site.devices(0).unwrap().len(), 1);
 }
 
+/// However far the node is, whether or not there is work in flight.
+#[test]
+fn a_program_that_ends_leaves_nothing() {
+    let _watchdog = watchdog("programs that end");
+    let Some(mut site) = Site::new(15, 1) else {
+        return;
+    };
+    site.nodes[0].kill();
+    site.nodes[0].is_still = true;
+    site.nodes[0].start();
+    for delay in [0, 10, 100].map(Duration::from_millis) {
+        site.link.shape(Shape {
+            delay,
+            ..Shape::default()
+        });
+        for _ in 0..rounds(2) {
+            for way in WAYS {
+                let mut command = site.another_client("losses::ending_client");
+                command.env(WAY, way).stdout(Stdio::null());
+                let ended = command.stderr(Stdio::null()).status().unwrap();
+                assert!(ended.code().is_some(), "{way}: {ended}");
+                site.is_empty(0);
+            }
+        }
+    }
+}
+
+/// How a program ends.
+const WAY: &str = "QUIPU_TEST_WAY";
+const WAYS: [&str; 4] = ["exits", "exits, busy", "drops", "panics, busy"];
+
+/// Not a test: a client that ends.
+#[test]
+#[ignore = "a client's process, started by a test"]
+fn ending_client() {
+    let Some((context, queue, memory)) = connected() else {
+        return;
+    };
+    let way = std::env::var(WAY).unwrap();
+    if way.ends_with("busy") {
+        for number in 0..2000 {
+            let request = Request {
+                accesses: &[access(&memory, AccessMode::ReadWrite)],
+                ..Request::default()
+            };
+            queue.launch(folding(number), 1, &request).unwrap();
+        }
+        queue.flush();
+    }
+    match &*way {
+        "drops" => drop((context, queue, memory)),
+        "panics, busy" => {
+            std::mem::forget((context, queue, memory));
+            panic!("as a program may");
+        }
+        _ => std::process::exit(0),
+    }
+}
+
+/// What a client's process has of the node, if this is one.
+fn connected() -> Option<(Context, Queue, MemoryRef)> {
+    let folder = std::env::var_os(CLIENT)?;
+    let key = Key::of(
+        &Folder::open(std::path::PathBuf::from(folder)).unwrap(),
+        "client.key",
+    );
+    let node = std::env::var(KEY).unwrap();
+    let (fingerprint, address) = node.split_once('@').unwrap();
+    let options = Options {
+        patience: PATIENCE,
+        ..Options::new("node", address, fingerprint.parse().unwrap())
+    };
+    let driver: Arc<dyn Driver> = connect(&options, &key.unwrap()).unwrap();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let memory = context.memory(64).unwrap();
+    Some((context, queue, memory))
+}
+
 /// Not a test: a client that goes on and on.
 #[test]
 #[ignore = "a client's process, started by a test"]
@@ -131,7 +214,7 @@ fn client_process() {
             let mut bytes = vec![number as u8; memory.size() as usize];
             // SAFETY: kept, and not looked at, until the command is over.
             let from = unsafe {
-                quipu_core::operation::HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None)
+                quipu_scheduler::operation::HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None)
             };
             let to = access(memory, AccessMode::Overwrite);
             let write = queue.write(from, to, memory.size(), &[], &[]).unwrap();
@@ -146,7 +229,7 @@ fn client_process() {
     }
 }
 
-fn fill(queue: &Queue, memory: &MemoryRef, with: u8) -> quipu_core::Result<()> {
+fn fill(queue: &Queue, memory: &MemoryRef, with: u8) -> quipu_scheduler::Result<()> {
     let filled = queue.fill(access(memory, AccessMode::Overwrite), &[with], &[]);
     filled.and_then(|event| event.wait())
 }

@@ -1,16 +1,17 @@
 //! Nodes and a client on a network: each a machine of its own, each node a process with processes of its sessions.
 
 use crate::support::{PATIENCE, Suite, pool};
-use quipu_core::{Device, Driver, Result};
 use quipu_driver_remote::{Options, connect, meet, together};
-use quipu_lab::{Link, Machine, Relay, Shape};
+use quipu_lab_network::{Link, Machine, Relay, Shape};
 use quipu_link::client::Dial;
 use quipu_link::clock::SystemClock;
 use quipu_link::gate::{Gate, NODE_KEY};
 use quipu_link::invitation::Invitations;
+use quipu_link::timer::{ManualTimer, SystemTimer, Timer};
 use quipu_link::{Fingerprint, Folder, Key};
 use quipu_node::{Node, Spawn, serve_session};
-use quipu_wire::message::Status;
+use quipu_protocol::message::Status;
+use quipu_scheduler::{Device, Driver, Result};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -23,6 +24,8 @@ use std::time::Duration;
 const NODE: &str = "QUIPU_TEST_NODE";
 /// For how many seconds a node waits for first words.
 const HELLO: &str = "QUIPU_TEST_HELLO";
+/// Says that no time passes for a node: what it gives up it was told to.
+const STILL: &str = "QUIPU_TEST_STILL";
 /// Says that this process is a session's.
 const SESSION: &str = "QUIPU_TEST_SESSION";
 /// Where a client's key is; that this process is a client.
@@ -47,8 +50,13 @@ fn session_process() {
 }
 
 fn serving() -> quipu_node::Options {
+    let timer: Arc<dyn Timer> = match std::env::var_os(STILL) {
+        Some(_) => Arc::new(ManualTimer::default()),
+        None => Arc::new(SystemTimer::default()),
+    };
     quipu_node::Options {
         natives: Arc::new(Suite::default()),
+        timer,
         ..quipu_node::Options::new(pool(2))
     }
 }
@@ -87,6 +95,8 @@ pub(crate) struct Served {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) folder: PathBuf,
     hello: Duration,
+    /// No time passes for it when it is started next.
+    pub(crate) is_still: bool,
     /// The process, and what it says, which somebody has to hear.
     process: Option<(Child, BufReader<ChildStdout>)>,
 }
@@ -105,6 +115,7 @@ impl Served {
             fingerprint: fingerprint.fingerprint(),
             folder: path,
             hello,
+            is_still: false,
             process: None,
         };
         served.start();
@@ -118,6 +129,9 @@ impl Served {
             .args(like("site::node_process"))
             .env(NODE, &self.folder)
             .env(HELLO, self.hello.as_secs().to_string());
+        if self.is_still {
+            command.env(STILL, "1");
+        }
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(process.stdout.take().unwrap());
         let mut lines = said.by_ref().lines().map_while(std::result::Result::ok);
@@ -221,7 +235,7 @@ impl Site {
 
     /// The same, where nodes wait for so long for first words.
     pub(crate) fn of_patient(seed: u64, nodes: u8, hello: Duration) -> Option<Self> {
-        if !quipu_lab::lab_or_skip() {
+        if !quipu_lab_network::lab_or_skip() {
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

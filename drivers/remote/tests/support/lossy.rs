@@ -6,8 +6,8 @@
 //! it was written last, and who has read it since.
 
 use quipu_conformance::folding;
-use quipu_core::operation::HostMemory;
-use quipu_core::{
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Error, ErrorKind, Event, MemoryRef, Queue, QueueOptions,
     Request,
 };
@@ -15,10 +15,11 @@ use std::sync::Barrier;
 
 const OUT_OF_ORDER: QueueOptions = QueueOptions {
     in_order: false,
+    one_at_a_time: false,
     blocking: false,
     profiling: false,
-    priority: quipu_core::Priority::Normal,
-    completion: quipu_core::Completion::Callback,
+    priority: quipu_scheduler::Priority::Normal,
+    completion: quipu_scheduler::Completion::Callback,
 };
 
 /// Numbers that look random.
@@ -187,7 +188,7 @@ impl Apart {
     }
 }
 
-fn read(queue: &Queue, memory: &MemoryRef) -> quipu_core::Result<Box<[u8]>> {
+fn read(queue: &Queue, memory: &MemoryRef) -> quipu_scheduler::Result<Box<[u8]>> {
     let mut host = Host(vec![0; memory.size() as usize].into());
     let from = access(memory, AccessMode::Read);
     let read = queue.read(from, host.memory(), memory.size(), &[], &[])?;
@@ -322,7 +323,7 @@ fn enqueue(
     queue: &Queue,
     memory: &MemoryRef,
     hosts: &mut Vec<Host>,
-) -> quipu_core::Result<Event> {
+) -> quipu_scheduler::Result<Event> {
     let (size, n) = (memory.size(), step.number as u64);
     let waits = step.waits.iter().filter_map(|at| steps[*at].event.clone());
     let waits: Vec<Event> = waits.collect();

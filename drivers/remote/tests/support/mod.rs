@@ -6,11 +6,11 @@ pub(crate) mod lossy;
 pub(crate) mod pair;
 pub(crate) mod relay;
 
-use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_driver_remote::{Met, Options, RemoteDriver, connect, meet, together};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
+use quipu_kernel_names::native_name;
 use quipu_link::client::{Dial, Look};
 use quipu_link::clock::SystemClock;
 use quipu_link::compression::Compression;
@@ -20,7 +20,7 @@ use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Folder, Key};
 use quipu_node::native::Name;
 use quipu_node::{Limits, Maker, Natives, Node};
-use quipu_wire_kernel::native_name;
+use quipu_scheduler::{Device, Driver};
 use std::collections::HashMap;
 use std::net::TcpListener;
 use std::num::NonZero;
@@ -163,7 +163,8 @@ impl Rig {
     /// What the node tells its client of itself.
     pub(crate) fn look(&self) -> Look {
         let dial = Dial {
-            address: &self.address,
+            // Not by way of what clients use.
+            address: &self.node.address().to_string(),
             node: self.node.fingerprint(),
             key: &self.key,
             name: "client",
@@ -184,6 +185,11 @@ impl Rig {
     pub(crate) fn devices_for(&self, key: &Key) -> Vec<Device> {
         let driver: Arc<dyn Driver> = connect(&self.options(), key).unwrap();
         Device::all_of(&driver).unwrap()
+    }
+
+    /// Where the client's key is.
+    pub(crate) fn of_client(&self) -> std::path::PathBuf {
+        self.folder.path().join("client")
     }
 
     /// The key of another client, which is enrolled at the node.

@@ -2,8 +2,8 @@
 
 use super::relay::{Relay, Way};
 use super::{Rig, all_of};
-use quipu_core::Device;
 use quipu_node::{Limits, Options};
+use quipu_scheduler::Device;
 use std::sync::Arc;
 
 /// See the module.

@@ -1,10 +1,11 @@
 //! A network that loses connections: passes bytes on, and cuts each connection after so many, wherever that is: in a
 //! handshake, in a frame, between two, on either side first.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
 
 /// What becomes of connections that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +35,21 @@ pub(crate) enum Held {
 pub(crate) struct Relay {
     pub(crate) address: String,
     shared: Arc<Shared>,
+    /// Takes connections, while it does.
+    listening: Mutex<Option<JoinHandle<()>>>,
 }
 
 struct Shared {
+    /// No connection is taken any more.
+    is_finished: AtomicBool,
     to: Mutex<String>,
     /// Bytes that were passed on, both ways.
     bytes: AtomicU64,
     held: Mutex<Held>,
     released: Condvar,
+    /// Connections that have come, and how many of these pass nothing on any more.
+    came: AtomicU64,
+    stuck: AtomicU64,
     way: Mutex<(Way, u64)>,
     cuts: AtomicUsize,
     /// Connections that came to nothing.
@@ -56,26 +64,48 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared {
+            is_finished: AtomicBool::new(false),
             to: Mutex::new(address.to_owned()),
             bytes: AtomicU64::new(0),
             held: Mutex::new(Held::Nothing),
             released: Condvar::new(),
+            came: AtomicU64::new(0),
+            stuck: AtomicU64::new(0),
             way: Mutex::new((Way::Open, seed)),
             cuts: AtomicUsize::new(0),
             refused: AtomicUsize::new(0),
             connections: Mutex::default(),
         });
-        let of_thread = shared.clone();
         // It ends with the test's process.
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                pass_on(&of_thread, stream);
-            }
-        });
+        let listening = Mutex::new(Some(listen(&shared, listener)));
         Self {
             address: own,
             shared,
+            listening,
         }
+    }
+
+    /// Cuts all connections and listens no more, as one whose process has ended.
+    pub(crate) fn end(&self) {
+        self.shared.is_finished.store(true, Ordering::SeqCst);
+        // It waits for somebody to come.
+        drop(TcpStream::connect(&self.address));
+        let listening = self.listening.lock().unwrap().take();
+        listening.map_or(Ok(()), JoinHandle::join).unwrap();
+        self.cut();
+    }
+
+    /// Listens again where it did.
+    pub(crate) fn start_anew(&self) {
+        self.shared.is_finished.store(false, Ordering::SeqCst);
+        // Meanwhile the system may have given its port to a connection of somebody else's.
+        let listener = loop {
+            match TcpListener::bind(&self.address) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse => std::thread::yield_now(),
+                bound => break bound.unwrap(),
+            }
+        };
+        *self.listening.lock().unwrap() = Some(listen(&self.shared, listener));
     }
 
     /// A way that leads nowhere yet.
@@ -105,6 +135,12 @@ impl Relay {
         self.cut();
     }
 
+    /// The connections that there are stay, and pass nothing on any more. Others do.
+    pub(crate) fn stop(&self) {
+        let came = self.shared.came.load(Ordering::SeqCst);
+        self.shared.stuck.store(came, Ordering::SeqCst);
+    }
+
     /// Cuts all connections.
     pub(crate) fn cut(&self) {
         for pair in self.shared.connections.lock().unwrap().drain(..) {
@@ -122,6 +158,18 @@ impl Relay {
     pub(crate) fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }
+}
+
+fn listen(shared: &Arc<Shared>, listener: TcpListener) -> JoinHandle<()> {
+    let shared = shared.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            if shared.is_finished.load(Ordering::SeqCst) {
+                return;
+            }
+            pass_on(&shared, stream);
+        }
+    })
 }
 
 fn cut(pair: &[TcpStream; 2]) {
@@ -165,6 +213,7 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let is_second = connections.len() == 1;
     connections.push(pair());
     drop((connections, way));
+    let number = shared.came.fetch_add(1, Ordering::SeqCst);
     let left = Arc::new(AtomicI64::new(budget));
     for (mut from, mut to, is_answer) in [
         (
@@ -186,6 +235,12 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
                     Held::Bulk => is_answer && is_second,
                 };
                 drop(shared.released.wait_while(held, is_held).unwrap());
+                if number < shared.stuck.load(Ordering::SeqCst) {
+                    // Nothing is closed, as by a program that was stopped.
+                    loop {
+                        std::thread::park();
+                    }
+                }
                 let before = left.fetch_sub(length as i64, Ordering::SeqCst);
                 let allowed = before.clamp(0, length as i64) as usize;
                 shared.bytes.fetch_add(allowed as u64, Ordering::SeqCst);

@@ -10,7 +10,8 @@
 //! 4. Notices go to the callback, which is called by the stepper after it has stopped being one. With a thread, and
 //!    nobody else stepping, they come in order.
 //! 5. Dropping the machine switches it off: what has not ended fails with [`Failure::ShutDown`], the callback hears
-//!    of it, and the thread is joined (unless it is the thread that drops).
+//!    of it, and the thread is joined, unless it may wait for the one that drops
+//!    ([`join_ended`]).
 //!
 //! [`Failure::ShutDown`]: super::Failure::ShutDown
 
@@ -18,6 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
+use std::time::Duration;
+
+use quipu_scheduler::driver::join_ended;
+use quipu_scheduler::process::or_end;
 
 use super::command::{Command, CommandId, KernelId, Notice};
 use super::configuration::{Configuration, ConfigurationError, DeviceId, SpaceId};
@@ -86,6 +91,9 @@ struct Shared {
     callback_panics: AtomicU64,
 }
 
+/// How long a thread that wants to step waits for another one's step before it looks whether it still wants to.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// How many inner steps are done under one hold of the lock.
 const STEPS_PER_LOCK: usize = 32;
 
@@ -94,18 +102,29 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One step: a few bookkeeping events, or one piece of work, or one notice.
     fn step(&self) -> Progress {
+        self.step_while(&mut || true).unwrap_or(Progress::Idle)
+    }
+
+    /// One step: a few bookkeeping events, or one piece of work, or one notice. None if `pending` says no while another
+    /// thread steps: what that one runs may take any time.
+    fn step_while(&self, pending: &mut dyn FnMut() -> bool) -> Option<Progress> {
         let me = std::thread::current().id();
         let mut state = self.lock();
         if state.stepper == Some(me) {
-            return Progress::Nested;
+            return Some(Progress::Nested);
         }
         while state.stepper.is_some() {
-            state = self
-                .stepped
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            let waited = self.stepped.wait_timeout(state, LOOK);
+            let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if waited.timed_out() {
+                drop(state);
+                if !pending() {
+                    return None;
+                }
+                state = self.lock();
+            }
         }
         let mut next = state.simulation.advance();
         for _ in 1..STEPS_PER_LOCK {
@@ -116,7 +135,7 @@ impl Shared {
             if !discarded.is_empty() {
                 drop(state);
                 drop(discarded);
-                return Progress::Moved;
+                return Some(Progress::Moved);
             }
             next = state.simulation.advance();
         }
@@ -138,7 +157,7 @@ impl Shared {
                 self.stepped.notify_all();
                 drop(late);
                 drop(discarded);
-                return Progress::Moved;
+                return Some(Progress::Moved);
             }
         };
         drop(state);
@@ -146,7 +165,7 @@ impl Shared {
         if let Some(notice) = notice {
             self.tell(notice);
         }
-        progress
+        Some(progress)
     }
 
     fn tell(&self, notice: Notice) {
@@ -200,6 +219,8 @@ impl Shared {
 pub struct Machine {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has switched it on.
+    process: u32,
 }
 
 impl Machine {
@@ -230,10 +251,14 @@ impl Machine {
             Mode::Threaded => {
                 let shared = Arc::clone(&shared);
                 let builder = std::thread::Builder::new().name("quipu-simulator".to_owned());
-                Some(builder.spawn(move || shared.run())?)
+                Some(builder.spawn(move || or_end("quipu-sim", || shared.run()))?)
             }
         };
-        Ok(Self { shared, thread })
+        Ok(Self {
+            shared,
+            thread,
+            process: std::process::id(),
+        })
     }
 
     /// Who steps it.
@@ -356,11 +381,12 @@ impl Machine {
     /// Steps on the caller's thread while `pending` holds: how a host thread joins in manual mode.
     pub fn run_while(&self, mut pending: impl FnMut() -> bool) -> RunEnd {
         while pending() {
-            match self.step() {
-                Progress::Moved => {}
-                Progress::Idle if pending() => return RunEnd::Idle,
-                Progress::Idle => {}
-                Progress::Nested => return RunEnd::Nested,
+            match self.shared.step_while(&mut pending) {
+                Some(Progress::Moved) => {}
+                Some(Progress::Idle) if pending() => return RunEnd::Idle,
+                Some(Progress::Idle) => {}
+                Some(Progress::Nested) => return RunEnd::Nested,
+                None => return RunEnd::Done,
             }
         }
         RunEnd::Done
@@ -381,16 +407,18 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // In a child of `fork`, the thread is not here, and may have had the machine locked.
+            std::mem::forget(self.thread.take());
+            return;
+        }
         self.shared.lock().stop = true;
         match self.thread.take() {
             None => self.shared.shut_down(),
             Some(thread) => {
                 self.shared.wake.notify_one();
-                // Dropped by its own callback: the thread ends when that returns.
-                if thread.thread().id() != std::thread::current().id() {
-                    // It contains panics, so there is nothing to hear.
-                    drop(thread.join());
-                }
+                // It contains panics, so there is nothing to hear.
+                drop(join_ended(thread));
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! * `submit` takes note of the command in the [ledger], with its waits split: those within the domain become waits
 //!   for status slots on the machine, the others are counted. It does nothing else: trackers are locked around it.
-//! * `flush` lets go of the kernels held so far, on every queue, and [pumps](pump).
+//! * `flush` lets go of the kernels held so far on the queues of a context, and [pumps](pump).
 //! * `notify` marks, and pumps: a command whose last host wait is resolved has its gate set by one write; one that is
 //!   ours ([`Notification::Ready`]) is finished as soon as the machine has reported its end.
 //! * `join` sleeps while the machine's thread works, or steps the machine if it has none.
@@ -14,15 +14,15 @@
 pub(crate) mod ledger;
 mod pump;
 
-use crate::engine::{DeviceId, Machine, Mode, RunEnd};
-use crate::{Shared, SimDriver, device, error};
+use crate::engine::{DeviceId, Mode, RunEnd};
+use crate::{MachineView, Shared, SimDriver, device, error};
 use pump::Caller;
-use quipu_core::driver::{Notification, Submission};
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::event::{Waiter, refuse_waits};
-use quipu_core::memory::Memory;
-use quipu_core::queue::QueueShared;
-use quipu_core::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue};
+use quipu_scheduler::driver::{Notification, Submission};
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::event::{Waiter, refuse_waits, work_alone, works_alone};
+use quipu_scheduler::memory::Memory;
+use quipu_scheduler::queue::QueueShared;
+use quipu_scheduler::{Command, DeviceProperties, Driver, NativeBytes, NativeQueue};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,10 +48,10 @@ impl SimQueue {
         Self { shared, device }
     }
 
-    /// The machine.
+    /// The machine, to be looked at and moved on.
     #[must_use]
-    pub fn machine(&self) -> &Machine {
-        &self.shared.machine
+    pub fn machine(&self) -> MachineView<'_> {
+        MachineView(&self.shared.machine)
     }
 }
 
@@ -64,7 +64,8 @@ impl std::fmt::Debug for SimQueue {
     }
 }
 
-impl Driver for SimDriver {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for SimDriver {
     fn name(&self) -> &'static str {
         "sim"
     }
@@ -76,15 +77,16 @@ impl Driver for SimDriver {
 
     fn submit(&self, submission: Submission<'_>) {
         // SAFETY: it is still being enqueued.
-        let ends_by_itself = unsafe { submission.command.with(Command::needs_no_device) };
+        let ends_by_itself =
+            unsafe { submission.command.with(|command| command.needs_no_device()) };
         if !ends_by_itself {
             self.shared().ledger().submit(&submission);
         }
     }
 
-    fn flush(&self, _queue: &QueueShared) {
-        // A queue's commands may wait for those of others, its migrations above all: flush them all.
-        self.shared().ledger().flush();
+    fn flush(&self, queue: &QueueShared) {
+        // A queue's commands may wait for those of its context's others, its migrations above all: one image for them all.
+        self.shared().ledger().flush(queue.context_number());
         self.shared().pump(Caller::Host);
     }
 
@@ -119,8 +121,8 @@ impl Driver for SimDriver {
     fn notify(&self, notification: Notification) {
         let shared = Arc::clone(self.shared());
         match notification {
-            Notification::Resolved { command, event } => {
-                shared.ledger().resolved(command, event);
+            Notification::Resolved(wait) => {
+                shared.ledger().resolved(wait.command(), wait.event());
             }
             Notification::Ready(command) => {
                 let stray = shared.ledger().ready(command).err();
@@ -153,19 +155,31 @@ impl Driver for SimDriver {
         self.shared().allocate(key, size)
     }
 
-    fn free(&self, _key: u32, address: u64, _size: u64) {
+    unsafe fn free(&self, _key: u32, address: u64, _size: u64) {
         self.shared().free(address);
     }
 
-    fn read_allocation(&self, key: u32, address: u64, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    unsafe fn read_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         self.shared().read_allocation(key, address, offset, bytes)
     }
 
-    fn write_allocation(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+    unsafe fn write_allocation(
+        &self,
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
         self.shared().write_allocation(key, address, offset, bytes)
     }
 
-    fn is_in_use(&self, _key: u32, address: u64, memory: &Memory) -> bool {
+    unsafe fn is_in_use(&self, _key: u32, address: u64, memory: &Memory) -> bool {
         self.shared().is_in_use(address, memory)
     }
 
@@ -186,14 +200,15 @@ impl Driver for SimDriver {
             }
             .into());
         };
-        self.machine()
+        self.shared()
+            .machine
             .with(|simulation| simulation.reset_device(id))
             .map_err(|_| error::lost(device))
     }
 }
 
 impl Shared {
-    /// Steps the machine until the waiter is done or late, or nothing moves any more.
+    /// Steps the machine until the waiter is done or late.
     fn step_until(&self, waiter: &Waiter<'_>) -> Result<()> {
         let Some(armed) = waiter.arm() else {
             return Ok(());
@@ -205,13 +220,14 @@ impl Shared {
                 .run_while(|| !armed.is_done() && !waiter.is_late());
             match end {
                 RunEnd::Done => return Ok(()),
-                RunEnd::Idle if !waiter.nothing_moves() => waiter.doze(),
-                RunEnd::Idle | RunEnd::Nested if armed.is_done() => return Ok(()),
-                RunEnd::Idle | RunEnd::Nested => {
+                // The host, or another device, is to bring about what comes next.
+                RunEnd::Idle => waiter.doze(),
+                RunEnd::Nested if armed.is_done() => return Ok(()),
+                RunEnd::Nested => {
                     return Err(ErrorKind::WouldDeadlock {
-                        why: "the simulated machine moves only on threads that wait for it, no device has anything to \
-                              do, and what is waited for depends on a user event that nobody has completed; complete it \
-                              first, or give the machine a thread",
+                        why: "this thread steps the simulated machine further out, which goes on only when that returns; \
+                              wait on another thread, or enqueue what comes after"
+                            .into(),
                     }
                     .into());
                 }
@@ -258,19 +274,26 @@ impl Drop for Stepping<'_> {
 
 /// Says, while it lives, that this thread is inside a command or callback of a machine, which goes on only when that
 /// returns: so it must not wait.
-pub(crate) struct Inside(Option<&'static str>);
+pub(crate) struct Inside {
+    refusal: Option<&'static str>,
+    alone: bool,
+}
 
 impl Inside {
-    pub(crate) fn enter() -> Self {
-        Self(refuse_waits(Some(
+    pub(crate) fn enter(mode: Mode) -> Self {
+        let refusal = refuse_waits(Some(
             "this thread is inside a command or a callback of the simulated machine, which goes on only when that \
              returns; wait on another thread, or enqueue what comes after",
-        )))
+        ));
+        // Who steps a machine by hand expects that all is done in the steps, and always in the same order.
+        let alone = work_alone(works_alone() || mode == Mode::Manual);
+        Self { refusal, alone }
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        refuse_waits(self.0);
+        work_alone(self.alone);
+        refuse_waits(self.refusal);
     }
 }

@@ -16,10 +16,10 @@ use crate::engine::{
 };
 use crate::error::{LOST, lost, of_device, of_failure};
 use crate::program::{Plan, Started};
-use quipu_core::command::{ToDrivers, slab};
-use quipu_core::driver::Held;
-use quipu_core::error::{ErrorKind, Result};
-use quipu_core::{Command, Context, Device};
+use quipu_scheduler::command::{ToDrivers, slab};
+use quipu_scheduler::driver::CommandRef;
+use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::{Command, Context, Device};
 use std::sync::Arc;
 
 /// Who pumps.
@@ -58,7 +58,7 @@ impl Shared {
     pub(crate) fn hear(self: &Arc<Self>, notice: Notice) {
         let mut ledger = self.ledger();
         if let Notice::Completed(completion) = &notice {
-            ledger.keep_end(completion.tag, quipu_core::clock::now_ns());
+            ledger.keep_end(completion.tag, quipu_scheduler::clock::now_ns());
         }
         ledger.hear(notice);
         drop(ledger);
@@ -75,7 +75,7 @@ impl Shared {
             ledger.pumping = true;
             ledger.pumps += 1;
         }
-        let _inside = Inside::enter();
+        let _inside = Inside::enter(self.machine.mode());
         let mut pumping = Pumping {
             shared: self,
             is_given_up: false,
@@ -207,7 +207,7 @@ impl Shared {
         }
     }
 
-    fn upload_planned(self: &Arc<Self>, sequence: u64, held: Held, plan: Plan) {
+    fn upload_planned(self: &Arc<Self>, sequence: u64, held: CommandRef, plan: Plan) {
         // Held to the end: nobody may hear of the command's end before the ledger has heard of its upload.
         let mut ledger = self.ledger();
         let gated = ledger.waits_for_host(sequence);
@@ -250,7 +250,7 @@ impl Shared {
         // Without a slot to signal, what depends on it stays here until it is over.
         let signal = signal.or_else(reserve);
         let now = self.machine.with(|simulation| simulation.now());
-        let ahead = i64::try_from(quipu_core::clock::now_ns()).unwrap_or(i64::MAX);
+        let ahead = i64::try_from(quipu_scheduler::clock::now_ns()).unwrap_or(i64::MAX);
         ledger.offset = ledger.offset.max(ahead.saturating_sub_unsigned(now));
         if let Some(entry) = ledger.entry_mut(sequence) {
             entry.signal = signal;
@@ -348,7 +348,7 @@ fn must_not_run(reason: &str) -> Status {
 /// How a command ends.
 fn result_of(
     command: &Command,
-    error: Option<quipu_core::Error>,
+    error: Option<quipu_scheduler::Error>,
     ended: Option<(DeviceId, Outcome)>,
 ) -> Result<()> {
     if let Some(error) = error {
@@ -380,7 +380,7 @@ fn result_of(
 }
 
 /// Tells the core of the loss of a command's device, if it does not know.
-fn lose(held: Held, memory_lost: bool) {
+fn lose(held: CommandRef, memory_lost: bool) {
     // SAFETY: only this thread finishes commands, and it does not now.
     let device = unsafe { held.with(|command| command.queue().device().cloned()) };
     if let Some(device) = device

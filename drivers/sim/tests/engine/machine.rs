@@ -280,3 +280,33 @@ fn a_panicking_callback_does_not_stop_the_machine() {
     assert_eq!(receiver.recv(), Ok(2));
     assert_eq!(machine.callback_panics(), 1);
 }
+
+#[test]
+fn who_wants_to_step_waits_for_another_step_only_as_long_as_he_wants_to() {
+    let (machine, _notices) = reporting(Mode::Manual);
+    let ((is_inside, inside), (goes_on, go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let command = Command::new(
+        DeviceId(0),
+        Kind::Native,
+        Unit::Immediate,
+        Cost::default(),
+        move |_: &mut MemoryAccess<'_>| {
+            is_inside.send(()).unwrap();
+            // Also if the test has failed.
+            let _ = go_on.recv();
+            Ok(())
+        },
+    );
+    machine.try_upload(command).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| while machine.step() == Progress::Moved {});
+        inside.recv().unwrap();
+        let mut asked = 0;
+        let end = machine.run_while(|| {
+            asked += 1;
+            asked < 3
+        });
+        assert_eq!(end, RunEnd::Done);
+        goes_on.send(()).unwrap();
+    });
+}

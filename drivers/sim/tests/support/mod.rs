@@ -1,20 +1,20 @@
-//! What the tests of the driver share: a context over a simulated machine, kernels made of closures, and buffers of
+//! Helpers of the driver's tests: a context over a simulated machine, kernels made of closures, and buffers of
 //! 64-bit cells.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quipu_core::operation::{HostMemory, NativeKernel};
-use quipu_core::{
+use quipu_driver_sim::SimDriver;
+use quipu_driver_sim::engine::{Configuration, RacePolicy};
+use quipu_scheduler::operation::{HostMemory, NativeKernel};
+use quipu_scheduler::{
     Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions,
     RawArgument, Request, Result,
 };
-use quipu_driver_sim::SimDriver;
-use quipu_driver_sim::engine::{Configuration, RacePolicy};
 
-/// Keeps the other tests of this process waiting. A wait anywhere flushes every queue of the process, so a test that
-/// counts what was uploaded, or wants the same log twice, must be alone.
+/// Keeps the other tests of this process waiting. A wait that may depend on a user event flushes every queue of the process,
+/// so a test that counts what was uploaded, or wants the same log twice, must be alone.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

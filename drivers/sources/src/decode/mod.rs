@@ -1,4 +1,4 @@
-//! The device that decodes.
+//! The decoder device: its built-in kernels decode JPEG, PNG and LZ4.
 //!
 //! What it is given comes from anywhere. How large what it says will be is checked against the room before any is made for
 //! it, and what makes no sense fails its command and nothing else.
@@ -10,7 +10,7 @@ mod png;
 use crate::lane::BuiltInDevice;
 use crate::passed::Arguments;
 use crate::signatures;
-use quipu_core::BuiltInKernel;
+use quipu_scheduler::BuiltInKernel;
 
 /// What the device is called.
 const NAME: &str = "decoder";

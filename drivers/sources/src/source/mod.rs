@@ -1,4 +1,4 @@
-//! Where frames come from: files, a generator, the program.
+//! Sources of frames: files, a generator, the program.
 
 mod file;
 mod frames;

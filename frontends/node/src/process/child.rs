@@ -13,7 +13,7 @@ use quipu_link::peer::Networks;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -61,11 +61,21 @@ where
     let channel = Arc::new(channel);
     let rights = start.client.rights.clone();
     let limits = start.limits.within(&rights);
-    sandbox::enter(&limits, &start.scratch, readable)?;
+    // The program that compiles what clients bring for processors.
+    let compiler = quipu_clc::compiler_program().map(Path::to_owned);
+    let readable: Vec<PathBuf> = readable.iter().cloned().chain(compiler).collect();
+    let accepts_weak = start.accepts_weak_sandbox;
+    sandbox::enter((&limits, accepts_weak), &start.scratch, &readable)?;
     let mut options = options(&limits).map_err(|error| io::Error::other(error.to_string()))?;
     options
         .devices
         .retain(|device| rights.allow(device.driver_name(), device.index()));
+    for device in &options.devices {
+        let all = u128::from(device.properties().global_memory);
+        let most = all * u128::from(limits.device_percent) / 100;
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        device.driver().limit_memory(device.index(), most);
+    }
     let failed = |error: quipu_link::LinkError| io::Error::other(error.to_string());
     let key = Key::passing().map_err(failed)?;
     let ready = [&[READY][..], &key.fingerprint().bytes()].concat();
@@ -86,6 +96,7 @@ where
     let home = Home::Session(start.session, dials.clone());
     let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
+    shared.start_usher()?;
     channel.send(&ready, None)?;
     let (mut counts, mut waited) = (Counts::default(), Duration::ZERO);
     // By the clock: a node that asks all the time is to be told, too.
@@ -105,7 +116,7 @@ where
         match channel.receive(Some(left))? {
             Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {
                 waited = Duration::ZERO;
-                shared.take_connection(TcpStream::from(connection));
+                shared.come(TcpStream::from(connection));
             }
             Packet::Some(packet, connection) if packet.first() == Some(&DIALLED) => {
                 dials.answered(&packet, connection);
@@ -187,19 +198,6 @@ impl Shared {
             }
         }
         let _ = channel.send(&loads::encode_answered(u64::from_le_bytes(number)), None);
-    }
-
-    /// A connection that has come.
-    fn take_connection(self: &Arc<Self>, stream: TcpStream) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.note_stranger(number, &stream);
-        let own = Arc::clone(self);
-        let begun = std::thread::Builder::new()
-            .name("quipu-session".to_owned())
-            .spawn(move || own.see_to(number, stream));
-        if begun.is_err() {
-            self.forget_stranger(number);
-        }
     }
 }
 

@@ -4,10 +4,10 @@ use super::channel::LONGEST;
 use super::{ANSWERED, LINKS, LOAD};
 use crate::load::{DeviceCount, QueueCount};
 use crate::session::LinkCount;
-use quipu_core::Device;
-use quipu_wire::frame::parse;
-use quipu_wire::limits::{HEADER, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
-use quipu_wire::message::{LinkEntry, LinkLoad, Links, Message, decode as decode_message};
+use quipu_protocol::frame::parse;
+use quipu_protocol::limits::{HEADER, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME};
+use quipu_protocol::message::{LinkEntry, LinkLoad, Links, Message, decode as decode_message};
+use quipu_scheduler::Device;
 
 /// A device, as both sides know it: by its driver's name, and its number there. They need not have the same devices.
 pub(super) type Name = (String, u64);
@@ -129,7 +129,7 @@ pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
-    use quipu_wire::message::{LinkKind, LinkState, PeerAddress};
+    use quipu_protocol::message::{LinkKind, LinkState, PeerAddress};
 
     #[test]
     fn links_come_as_they_were_and_no_more_than_are_told_of() {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_there_is_to_do_comes_as_it_was() {
-        let driver: std::sync::Arc<dyn quipu_core::Driver> =
+        let driver: std::sync::Arc<dyn quipu_scheduler::Driver> =
             quipu_driver_cpu::CpuDriver::start(quipu_driver_cpu::Options::new()).unwrap();
         let devices = Device::all_of(&driver).unwrap();
         let queue = |number: u32| QueueCount {

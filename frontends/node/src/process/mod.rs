@@ -39,13 +39,14 @@ pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
 pub use parent::remove_scratch;
-pub use sandbox::Restriction;
+pub use sandbox::{Restriction, Weakness, weaknesses};
 pub use trial::{Trial, enter_trial, trials};
 
 use crate::limits::Limits;
+use quipu_environment::{CACHE, HOME, NODES, TRACE};
 use quipu_link::Fingerprint;
 use quipu_link::clients::Client;
-use quipu_wire::message::{GoodbyeReason, SessionId};
+use quipu_protocol::message::{GoodbyeReason, SessionId};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,7 +65,7 @@ pub struct Spawn {
 
 /// Variables of the node's process that its sessions do not have: where its keys are and what it has compiled, its trace's file,
 /// other nodes.
-const OF_THE_NODE: [&str; 4] = ["QUIPU_HOME", "QUIPU_CACHE", "QUIPU_TRACE", "QUIPU_NODES"];
+const OF_THE_NODE: [&str; 4] = [HOME.name(), CACHE.name(), TRACE.name(), NODES.name()];
 
 impl Spawn {
     /// This program, with these arguments, and without the variables that are for the node's process alone.
@@ -90,6 +91,8 @@ struct Start {
     patience: Duration,
     scratch: PathBuf,
     limits: Limits,
+    /// It serves also where the kernel has too little of a sandbox.
+    accepts_weak_sandbox: bool,
     /// Where other nodes find it, if not where its client has; none if it has to do with none.
     peers: Option<Option<SocketAddr>>,
 }
@@ -109,6 +112,9 @@ const READY: u8 = b'R';
 /// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
 const COUNTS: u8 = b'S';
 
+/// Process to node: the session ends by a limit, which the text says.
+const OVER: u8 = b'O';
+
 /// Node to process: what is there to do on the devices? With the question's number.
 const ASK: u8 = b'Q';
 /// Process to node: what there is to do on one of them.
@@ -127,6 +133,7 @@ impl Start {
             packet.extend_from_slice(&number.to_le_bytes());
         }
         packet.extend_from_slice(&(self.patience.as_millis() as u64).to_le_bytes());
+        packet.push(u8::from(self.accepts_weak_sandbox));
         packet.push(match self.peers {
             None => 0,
             Some(None) => 1,
@@ -163,7 +170,8 @@ impl Start {
             *each = number(&mut rest)?;
         }
         let patience = Duration::from_millis(number(&mut rest)?);
-        let (kind, after) = rest.split_first()?;
+        let (accepts_weak, after) = rest.split_first()?;
+        let (kind, after) = after.split_first()?;
         let (own, after) = after.split_first_chunk::<18>()?;
         rest = after;
         let peers = match kind {
@@ -192,6 +200,7 @@ impl Start {
             patience,
             scratch,
             limits: Limits::of_numbers(numbers),
+            accepts_weak_sandbox: *accepts_weak != 0,
             peers,
         })
     }
@@ -247,6 +256,7 @@ mod tests {
                 run_time: Duration::from_millis(5),
                 ..Limits::default()
             },
+            accepts_weak_sandbox: true,
             peers: Some(Some("10.1.2.3:4761".parse().unwrap())),
         };
         let packet = start.encode();

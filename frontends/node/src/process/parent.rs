@@ -2,20 +2,21 @@
 
 use super::channel::{Channel, Packet};
 use super::{
-    ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, READY, Spawn, Start, dials, encode_end,
-    loads, usage,
+    ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
+    encode_end, loads, usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
-use crate::locked;
-use crate::node::Peering;
+use crate::node::{Options, Peering};
 use crate::session::LinkCount;
-use quipu_core::Device;
+use crate::{OPERATOR, locked};
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
-use quipu_link::{Fingerprint, LinkError, Route};
-use quipu_wire::message::{GoodbyeReason, Redirect, Refusal, SessionId};
-use std::collections::HashMap;
+use quipu_link::timer::Timer;
+use quipu_link::{Fingerprint, LinkError, Rights, Route};
+use quipu_protocol::message::{GoodbyeReason, Redirect, Refusal, SessionId, presentable};
+use quipu_scheduler::Device;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, PipeWriter};
 use std::mem::ManuallyDrop;
 use std::net::TcpStream;
@@ -48,6 +49,8 @@ struct Answer {
 #[derive(Debug)]
 pub(super) struct Hosted {
     pub(super) client: Fingerprint,
+    /// Those that its client had as it began.
+    rights: Rights,
     /// What its client may have.
     pub(super) limits: Limits,
     /// Its folder for what its compilers write.
@@ -56,6 +59,8 @@ pub(super) struct Hosted {
     pub(super) is_suspect: AtomicBool,
     /// It was told to end for that.
     pub(super) is_told: AtomicBool,
+    /// Why it was first told to end, if it was.
+    told: Mutex<Option<String>>,
     /// Larger than those of sessions that began before.
     number: u64,
     answer: Mutex<Answer>,
@@ -81,8 +86,13 @@ impl Hosted {
     }
 
     /// Its keeper; none if it was waited for.
-    pub(super) fn process(&self) -> Option<u32> {
+    fn process(&self) -> Option<u32> {
         locked(&self.child).as_ref().map(Child::id)
+    }
+
+    /// The group of all its processes, as far as that is known.
+    pub(super) fn group(&self) -> Option<libc::pid_t> {
+        self.group.get().copied()
     }
 
     /// Signals the session and all that it has started.
@@ -97,6 +107,7 @@ impl Hosted {
 
     /// Tells it that it is to end, and why. False if it takes no more.
     pub(super) fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
+        locked(&self.told).get_or_insert_with(|| text.to_owned());
         self.channel.send(&encode_end(reason, text), None).is_ok()
     }
 
@@ -120,13 +131,36 @@ impl Hosted {
     }
 
     /// Ends it, and waits until it has.
-    fn reap(&self) -> io::Result<ExitStatus> {
+    pub(super) fn reap(&self) -> io::Result<ExitStatus> {
         self.kill();
         let child = locked(&self.child).take();
         match child {
             Some(mut child) => child.wait(),
             None => Err(io::Error::other("it was waited for before")),
         }
+    }
+}
+
+/// Sessions that have ended and of which it is known why, at most.
+const REMEMBERED: usize = 256;
+
+/// Why a session has ended whose keeper has ended so, and which was told this.
+fn why(told: Option<&str>, status: &io::Result<ExitStatus>) -> String {
+    if let Some(told) = told {
+        return told.to_owned();
+    }
+    match status.as_ref().ok().and_then(ExitStatus::code) {
+        Some(0) => "its client has ended it, or has not come back in time".to_owned(),
+        Some(137) => {
+            "its process was killed (signal 9), as the system does where memory runs out".to_owned()
+        }
+        // As keepers say it.
+        Some(code @ 129..) => format!(
+            "its process has failed (signal {}), as by a fault of code that ran there",
+            code - 128
+        ),
+        Some(code) => format!("its process has failed (exit code {code}); the node's log says why"),
+        None => "its process is gone".to_owned(),
     }
 }
 
@@ -138,6 +172,8 @@ const MOST_DEVICES: usize = 1024;
 pub(crate) struct Processes {
     spawn: Spawn,
     peers: Peering,
+    timer: Arc<dyn Timer>,
+    accepts_weak_sandbox: bool,
     /// By the way to each.
     pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
     /// Whose sessions are being started.
@@ -146,6 +182,8 @@ pub(crate) struct Processes {
     is_watched: Mutex<bool>,
     /// A session has ended.
     ended: Condvar,
+    /// Those that have ended last, whose they were, and why each did.
+    over: Mutex<VecDeque<(Route, Fingerprint, String)>>,
     /// Sessions that there were, and questions to them.
     numbers: AtomicU64,
     questions: AtomicU64,
@@ -180,24 +218,30 @@ impl Drop for Starting<'_> {
 }
 
 impl Processes {
-    pub(crate) fn new(spawn: Spawn, peers: Peering) -> Self {
+    pub(crate) fn new(spawn: Spawn, options: &Options) -> Self {
         // The node's key is in this process's memory: nobody else's, also of the same user, is to look there.
         // SAFETY: it takes numbers.
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
             let error = io::Error::last_os_error();
             tracing::warn!(%error, "others of this user may look into the node's memory");
         }
-        Self::none(spawn, peers)
+        Self {
+            accepts_weak_sandbox: options.accepts_weak_sandbox,
+            ..Self::none(spawn, options.peers.clone(), options.timer.clone())
+        }
     }
 
-    fn none(spawn: Spawn, peers: Peering) -> Self {
+    fn none(spawn: Spawn, peers: Peering, timer: Arc<dyn Timer>) -> Self {
         Self {
             spawn,
             peers,
+            timer,
+            accepts_weak_sandbox: false,
             sessions: Mutex::default(),
             starting: Mutex::default(),
             is_watched: Mutex::default(),
             ended: Condvar::new(),
+            over: Mutex::default(),
             numbers: AtomicU64::new(0),
             questions: AtomicU64::new(0),
             answering: Mutex::default(),
@@ -296,7 +340,7 @@ impl Processes {
                 let _ = hosted.group.set(group);
             }
             None => tracing::warn!(
-                "the system does not say which process a session is: it cannot be stopped while it is looked at"
+                "the system does not say which process a session is: its processes are not counted"
             ),
         }
         starting.become_session(id, Arc::clone(&hosted));
@@ -313,6 +357,8 @@ impl Processes {
             }
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
+        let (client, key_of) = (&caller.client().name, caller.client().fingerprint);
+        tracing::info!(target: OPERATOR, client, key = %key_of, "a session has begun");
         caller.redirect(Redirect {
             session: id,
             key: key.bytes(),
@@ -376,10 +422,12 @@ impl Processes {
         let has_peers = client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
             client: client.fingerprint,
+            rights: client.rights.clone(),
             limits: *limits,
             scratch: scratch.clone(),
             is_suspect: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
+            told: Mutex::default(),
             has_peers,
             channel: Arc::new(ours),
             kept: Mutex::new(Some(kept)),
@@ -397,6 +445,7 @@ impl Processes {
             patience: gate.patience(),
             scratch,
             limits: *limits,
+            accepts_weak_sandbox: self.accepts_weak_sandbox,
             peers: has_peers.then_some(self.peers.address),
         };
         // If it has failed at once, that is seen next.
@@ -416,7 +465,8 @@ impl Processes {
                             true => &self.peers.networks,
                             false => &nowhere,
                         };
-                        dials::make(&packet, &hosted.channel, networks, &hosted.dialled);
+                        let dialling = (&hosted.channel, &hosted.dialled);
+                        dials::make(&packet, dialling, networks, &self.timer);
                     } else if packet.first() == Some(&LOAD) {
                         // It has no more devices than the node.
                         devices.truncate(MOST_DEVICES);
@@ -433,6 +483,9 @@ impl Processes {
                         };
                         drop(locked(&self.answering));
                         self.answered.notify_all();
+                    } else if let [OVER, text @ ..] = &packet[..] {
+                        let text = presentable(&String::from_utf8_lossy(text), 512);
+                        locked(&hosted.told).get_or_insert(text);
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
                         for (count, number) in hosted.counts.iter().zip(numbers) {
@@ -445,16 +498,24 @@ impl Processes {
                 Packet::Some(_, Some(_)) | Packet::End => break,
             }
         }
-        match hosted.reap() {
-            Ok(status) if status.success() => tracing::info!("a session has ended"),
-            Ok(status) => tracing::warn!(%status, "a session's process has ended"),
-            Err(error) => tracing::warn!(%error, "a session's process has ended"),
-        }
+        let status = hosted.reap();
+        let because = why(locked(&hosted.told).as_deref(), &status);
+        let key = hosted.client;
+        tracing::info!(target: OPERATOR, %key, ?because, "a session has ended");
+        let mut over = locked(&self.over);
+        over.truncate(REMEMBERED - 1);
+        over.push_front((Route::to(id), hosted.client, because));
+        drop(over);
         if let Err(error) = remove_all(&hosted.scratch) {
             tracing::debug!(%error, "a session's files are left");
         }
         locked(&self.sessions).remove(&Route::to(id));
         self.ended.notify_all();
+    }
+
+    /// True if a session is there.
+    pub(crate) fn has(&self, route: Route) -> bool {
+        locked(&self.sessions).contains_key(&route)
     }
 
     /// Hands a connection over to a session. Given back if there is none.
@@ -470,13 +531,28 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the sessions of clients of which this holds.
-    pub(crate) fn end(&self, reason: GoodbyeReason, text: &str, of: impl Fn(Fingerprint) -> bool) {
-        for hosted in locked(&self.sessions).values() {
-            if of(hosted.client) && !hosted.tell_end(reason, text) {
+    /// Ends the sessions for whose clients, and the rights that they began with, this gives a reason.
+    pub(crate) fn end<'a>(
+        &self,
+        mut of: impl FnMut(Fingerprint, &Rights) -> Option<(GoodbyeReason, &'a str)>,
+    ) {
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        for hosted in sessions {
+            if let Some((reason, text)) = of(hosted.client, &hosted.rights)
+                && !hosted.tell_end(reason, text)
+            {
                 hosted.kill();
             }
         }
+    }
+
+    /// Why a session of a client's has ended, if that is known.
+    pub(crate) fn why_over(&self, id: SessionId, client: Fingerprint) -> Option<String> {
+        let over = locked(&self.over);
+        let is_it = |(route, whose, _): &&(Route, Fingerprint, String)| {
+            (*route, *whose) == (Route::to(id), client)
+        };
+        over.iter().find(is_it).map(|(.., why)| why.clone())
     }
 
     /// Whose sessions there are.
@@ -487,11 +563,7 @@ impl Processes {
 
     /// Ends all of them.
     pub(crate) fn shut_down(&self) {
-        self.end(
-            GoodbyeReason::ShuttingDown,
-            "the node is shutting down",
-            |_| true,
-        );
+        self.end(|_, _| Some((GoodbyeReason::ShuttingDown, "the node is shutting down")));
         let sessions = locked(&self.sessions);
         let are_left = |sessions: &mut HashMap<_, _>| !sessions.is_empty();
         let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
@@ -597,8 +669,9 @@ pub fn remove_scratch() {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use quipu_link::timer::SystemTimer;
 
     /// So that sessions of different clients have no cache in common, and none where the sandbox lets nobody write.
     #[test]
@@ -610,9 +683,26 @@ mod tests {
         for name in ["HOME", "XDG_CACHE_HOME", "POCL_CACHE_DIR", "TMPDIR"] {
             assert_eq!(said[name.as_ref() as &std::ffi::OsStr], own, "{name}");
         }
-        for name in ["QUIPU_HOME", "QUIPU_CACHE", "QUIPU_TRACE", "QUIPU_NODES"] {
+        for name in crate::process::OF_THE_NODE {
             assert_eq!(said[name.as_ref() as &std::ffi::OsStr], None, "{name}");
         }
+    }
+
+    /// Sessions whose keepers are these, of which each leads a group, and nothing that keeps them.
+    pub(in crate::process) fn processes_of(leaders: impl IntoIterator<Item = Child>) -> Processes {
+        let processes = Processes::none(
+            Spawn::own([""; 0]).unwrap(),
+            Peering::default(),
+            Arc::new(SystemTimer::default()),
+        );
+        for (leader, number) in leaders.into_iter().zip(1..) {
+            let group = leader.id().cast_signed();
+            let (hosted, _) = hosted_by(leader);
+            hosted.group.set(group).unwrap();
+            let route = Route::to(SessionId([number; 16]));
+            locked(&processes.sessions).insert(route, Arc::new(hosted));
+        }
+        processes
     }
 
     /// A session whose keeper is this.
@@ -620,10 +710,12 @@ mod tests {
         let (ours, theirs) = Channel::pair().unwrap();
         let hosted = Hosted {
             client: Fingerprint::of_bytes([0; 32]),
+            rights: Rights::default(),
             limits: Limits::default(),
             scratch: PathBuf::new(),
             is_suspect: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
+            told: Mutex::default(),
             number: 0,
             answer: Mutex::default(),
             has_peers: false,
@@ -641,7 +733,7 @@ mod tests {
     fn a_keeper_that_does_not_end_what_it_keeps_leaves_nothing_of_it_behind() {
         use std::io::{BufRead, BufReader, Read};
         // It hears of nothing, and what it keeps has a group of its own and has started others.
-        let session = "sh -c 'echo there; sleep 20; echo late' & wait";
+        let session = "sh -c 'echo there; sleep 1000; echo late' & wait";
         let mut keeper = Command::new("sh")
             .args(["-c", &format!("setsid sh -c \"{session}\" & wait")])
             .stdout(Stdio::piped())
@@ -668,7 +760,7 @@ mod tests {
         let own = Command::new("true").spawn().unwrap();
         let (hosted, _channel) = hosted_by(own);
         let hosted = Arc::new(hosted);
-        let processes = Processes::none(Spawn::own([""; 0]).unwrap(), Peering::default());
+        let processes = processes_of([]);
         let limits = Limits {
             client_sessions: CLIENTS.into(),
             ..Limits::default()

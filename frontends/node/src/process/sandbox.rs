@@ -11,7 +11,9 @@
 //! | reach the network: its connections are handed to it | Landlock, seccomp |
 //! | ask the kernel for what no session needs | seccomp |
 //!
-//! What the kernel does not have is left out, and logged: a session is served all the same.
+//! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has accepted that
+//! ([`weaknesses`]): code of a client's could read the node's key, or reach the network. Whatever else the kernel does not have is left
+//! out, and logged.
 //!
 //! # What vendors' drivers need of it
 //!
@@ -87,7 +89,7 @@ const NVIDIA: &str = "/dev/nvidiactl";
 const THREADS: &str = "/proc/self/task";
 
 /// Variables that say where libraries are, with colons between folders, or which file is one.
-const LIBRARIES: &[&str] = &["LD_LIBRARY_PATH", "QUIPU_NVRTC"];
+const LIBRARIES: &[&str] = &["LD_LIBRARY_PATH", quipu_environment::NVRTC.name()];
 
 /// The processor's memory of what the process has, beside its clients' buffers.
 pub(super) const OWN_MEMORY: u64 = 512 << 20;
@@ -131,14 +133,79 @@ impl Restriction {
     }
 }
 
+/// What keeps a session from less than it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weakness {
+    /// No session is served with it unless the operator has accepted that.
+    pub is_serious: bool,
+    /// What is missing, and what follows from it, for the operator.
+    pub what: String,
+}
+
+/// The oldest Landlock that keeps a session from signalling others: of Linux 6.12.
+const SCOPED: libc::c_long = 6;
+
+/// What this system's kernel has not of the sandbox.
+#[must_use]
+pub fn weaknesses() -> Vec<Weakness> {
+    // SAFETY: it asks for a version, and takes numbers.
+    let landlock = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0_usize,
+            1_u32,
+        )
+    };
+    let errno = libc::SECCOMP_RET_ERRNO;
+    // SAFETY: it reads one number, which is there until the call returns.
+    let seccomp = unsafe {
+        let asks = libc::SECCOMP_GET_ACTION_AVAIL;
+        libc::syscall(libc::SYS_seccomp, asks, 0, &raw const errno)
+    };
+    weaknesses_of(landlock, seccomp == 0)
+}
+
+/// What a kernel has not whose Landlock is of this version, negative for none.
+fn weaknesses_of(landlock: libc::c_long, has_seccomp: bool) -> Vec<Weakness> {
+    let mut all = Vec::new();
+    let mut note = |is_serious, what: &str| {
+        all.push(Weakness {
+            is_serious,
+            what: what.to_owned(),
+        });
+    };
+    if landlock < 1 {
+        note(
+            true,
+            "the kernel has no Landlock, so code of a client's can read all that this user can, this node's key too \
+             (Linux 5.13 and later have it, where /sys/kernel/security/lsm names it)",
+        );
+    } else if landlock < SCOPED {
+        note(
+            false,
+            "the kernel's Landlock is older than that of Linux 6.12, so code of a client's can send signals to this user's \
+             programs in some ways",
+        );
+    }
+    if !has_seccomp {
+        note(
+            true,
+            "the kernel has no seccomp, so code of a client's can reach the network and look into this user's programs",
+        );
+    }
+    all
+}
+
 /// Enters a part of the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable`
 /// read.
 ///
 /// # Errors
-/// If a limit cannot be set. What the kernel does not have otherwise is logged.
+/// If a limit cannot be set; without `accepts_weak`, if the kernel has nothing of a part without which clients can read the node's
+/// key. What the kernel does not have otherwise is logged.
 pub(super) fn restrict(
     by: Restriction,
-    limits: &Limits,
+    (limits, accepts_weak): (&Limits, bool),
     scratch: &Path,
     readable: &[PathBuf],
 ) -> io::Result<()> {
@@ -161,8 +228,14 @@ pub(super) fn restrict(
             tried("be kept from getting rights", no_new_privileges());
             tried("give up what rights it has", drop_capabilities());
         }
-        Restriction::Files => tried("be kept from files", restrict_files(scratch, readable)),
-        Restriction::Calls => tried("be kept from the system's calls", restrict_calls(limits)),
+        Restriction::Files => match restrict_files(scratch, readable) {
+            Err(Kept::NotAtAll(error)) if !accepts_weak => return Err(io::Error::other(error)),
+            kept => tried("be kept from files", kept.map_err(Kept::into_text)),
+        },
+        Restriction::Calls => match restrict_calls(limits) {
+            Err(error) if !accepts_weak => return Err(io::Error::other(error)),
+            kept => tried("be kept from the system's calls", kept),
+        },
     }
     Ok(())
 }
@@ -170,11 +243,27 @@ pub(super) fn restrict(
 /// Enters the sandbox, for this thread and those that it starts from here on. `scratch` may be written to, `readable` read.
 ///
 /// # Errors
-/// If a limit cannot be set.
-pub(super) fn enter(limits: &Limits, scratch: &Path, readable: &[PathBuf]) -> io::Result<()> {
+/// As [`restrict`].
+pub(super) fn enter(with: (&Limits, bool), scratch: &Path, readable: &[PathBuf]) -> io::Result<()> {
     Restriction::ALL
         .into_iter()
-        .try_for_each(|by| restrict(by, limits, scratch, readable))
+        .try_for_each(|by| restrict(by, with, scratch, readable))
+}
+
+/// How little a session is kept from files.
+enum Kept {
+    /// From some.
+    Partly(String),
+    /// From none.
+    NotAtAll(String),
+}
+
+impl Kept {
+    fn into_text(self) -> String {
+        match self {
+            Self::Partly(text) | Self::NotAtAll(text) => text,
+        }
+    }
 }
 
 fn checked(result: libc::c_int) -> io::Result<()> {
@@ -293,11 +382,12 @@ fn libraries() -> Vec<PathBuf> {
         .collect()
 }
 
-fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), String> {
+fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     let abi = ABI::V6;
     let write = AccessFs::WriteFile | AccessFs::Truncate;
     // What a rule is about is forgotten by the system with the last who has it open, and found anew as another.
-    let threads = std::fs::File::open(THREADS).map_err(|error| error.to_string())?;
+    let threads = std::fs::File::open(THREADS);
+    let threads = threads.map_err(|error| Kept::NotAtAll(format!("{THREADS}: {error}")))?;
     let gpus = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let gpus = gpus
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
@@ -322,13 +412,15 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), String> {
             .restrict_self()?;
         Ok(status.ruleset)
     };
-    let status = restrict().map_err(|error| error.to_string())?;
+    let status = restrict().map_err(|error| Kept::NotAtAll(error.to_string()))?;
     // Open as long as the process lasts.
     std::mem::forget(threads);
     match status {
         RulesetStatus::FullyEnforced => Ok(()),
-        RulesetStatus::PartiallyEnforced => Err("the kernel knows a part of it".to_owned()),
-        RulesetStatus::NotEnforced => Err("the kernel has no Landlock".to_owned()),
+        RulesetStatus::PartiallyEnforced => {
+            Err(Kept::Partly("the kernel knows a part of it".to_owned()))
+        }
+        RulesetStatus::NotEnforced => Err(Kept::NotAtAll("the kernel has no Landlock".to_owned())),
     }
 }
 
@@ -345,6 +437,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_tkill,
     libc::SYS_kcmp,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
     // Getting away from its keeper, who ends it.
     libc::SYS_setsid,
     libc::SYS_setpgid,
@@ -355,6 +449,13 @@ const REFUSED: &[libc::c_long] = &[
     // The machine.
     libc::SYS_mount,
     libc::SYS_umount2,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_mount_setattr,
     libc::SYS_pivot_root,
     libc::SYS_chroot,
     libc::SYS_setns,
@@ -391,6 +492,40 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_mq_open,
 ];
 
+/// Refused if an argument is one of these.
+fn refused_for(
+    argument: u8,
+    values: &[libc::c_int],
+) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let rule = |value: &libc::c_int| {
+        let (length, value) = (SeccompCmpArgLen::Dword, u64::from(value.cast_unsigned()));
+        let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    values.iter().map(rule).collect()
+}
+
+/// Refused if an argument has these bits.
+fn refused_with(
+    argument: u8,
+    mask: libc::c_int,
+    value: libc::c_int,
+) -> Result<SeccompRule, seccompiler::BackendError> {
+    let mask = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
+    let value = u64::from(value.cast_unsigned());
+    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, mask, value)?;
+    SeccompRule::new(vec![condition])
+}
+
+/// Has a process signalled when something happens to a file: `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`, which not every C library names.
+const SIGNALLED: &[libc::c_int] = &[8, 10, 15];
+
+/// The same, as requests: `FIOSETOWN`, `SIOCSPGRP`.
+const SIGNALLED_TOO: &[libc::c_int] = &[0x8901, 0x8902];
+
+/// The kind of a socket, without its flags.
+const KIND: libc::c_int = 0xf;
+
 /// Refused unless an argument is just this.
 fn refused_unless(
     argument: u8,
@@ -409,7 +544,29 @@ fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
     rules.insert(libc::SYS_kill, refused_unless(0, dword(), own)?);
     rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
     let local = u64::from(libc::AF_UNIX.unsigned_abs());
-    rules.insert(libc::SYS_socket, refused_unless(0, dword(), local)?);
+    for call in [libc::SYS_socket, libc::SYS_socketpair] {
+        let mut refused = refused_unless(0, dword(), local)?;
+        // Datagrams go to any socket without a connection.
+        refused.push(refused_with(1, KIND, libc::SOCK_DGRAM)?);
+        rules.insert(call, refused);
+    }
+    // Others of this user get no signals and no other priorities.
+    rules.insert(libc::SYS_fcntl, refused_for(1, SIGNALLED)?);
+    rules.insert(libc::SYS_ioctl, refused_for(1, SIGNALLED_TOO)?);
+    for (call, process) in [
+        (libc::SYS_setpriority, 1),
+        (libc::SYS_ioprio_set, 1),
+        (libc::SYS_sched_setscheduler, 0),
+        (libc::SYS_sched_setparam, 0),
+        (libc::SYS_sched_setattr, 0),
+        (libc::SYS_move_pages, 0),
+        (libc::SYS_migrate_pages, 0),
+    ] {
+        // Zero is the thread that asks.
+        rules.insert(call, refused_unless(process, dword(), 0)?);
+    }
+    let namespace = refused_with(0, libc::CLONE_NEWUSER, libc::CLONE_NEWUSER)?;
+    rules.insert(libc::SYS_clone, vec![namespace]);
     if !Path::new(NVIDIA).exists() {
         rules.insert(libc::SYS_memfd_create, Vec::new());
     }
@@ -429,7 +586,41 @@ fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
     .try_into()
 }
 
+/// Calls that are not there, as on an older kernel: then libraries call what was there before. What is passed to `clone3` no filter sees.
+fn missing() -> Result<BpfProgram, seccompiler::BackendError> {
+    SeccompFilter::new(
+        [(libc::SYS_clone3, Vec::new())].into(),
+        SeccompAction::Allow,
+        SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
+        std::env::consts::ARCH.try_into()?,
+    )?
+    .try_into()
+}
+
 fn restrict_calls(limits: &Limits) -> Result<(), String> {
-    let filter = filter(limits).map_err(|error| error.to_string())?;
-    seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+    for filter in [missing(), filter(limits)] {
+        let filter = filter.map_err(|error| error.to_string())?;
+        let applied = seccompiler::apply_filter_all_threads(&filter);
+        applied.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_what_keeps_the_key_is_a_serious_weakness() {
+        let serious = |landlock, has_seccomp| {
+            let all = weaknesses_of(landlock, has_seccomp);
+            all.iter()
+                .map(|weakness| weakness.is_serious)
+                .collect::<Vec<_>>()
+        };
+        assert!(serious(SCOPED, true).is_empty());
+        assert_eq!(serious(1, true), [false]);
+        assert_eq!(serious(-1, true), [true]);
+        assert_eq!(serious(0, false), [true, true]);
+    }
 }

@@ -5,7 +5,7 @@ use super::Spawn;
 use super::parent::{make_scratch, remove_all};
 use super::sandbox::{self, Restriction};
 use crate::limits::Limits;
-use quipu_wire::message::SessionId;
+use quipu_protocol::message::SessionId;
 use std::io;
 use std::path::PathBuf;
 use std::process::Output;
@@ -49,7 +49,8 @@ pub fn enter_trial(within: &str, limits: &Limits, readable: &[PathBuf]) -> io::R
     for name in within.split(',').filter(|name| !name.is_empty()) {
         let part = Restriction::of_name(name)
             .ok_or_else(|| io::Error::other(format!("the sandbox has no part called {name}")))?;
-        sandbox::restrict(part, limits, &scratch, readable)?;
+        // What the kernel has not hides nothing.
+        sandbox::restrict(part, (limits, true), &scratch, readable)?;
     }
     Ok(())
 }

@@ -1,13 +1,15 @@
 //! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
 //!
-//! 1. While there are sessions, a thread looks at all that each keeper's child has started, and these have, once a second: how
-//!    many processes and threads, their memory, the files that they have written, with those that they have unlinked and still have open.
-//! 2. If many have been started on the machine meanwhile, which takes one small file to see, it stops all sessions while it counts
-//!    their processes: who starts them without end leaves others no processor to look with. What they have written is looked at when
-//!    they go on: that may take long.
+//! 1. While there are sessions, a thread looks at all processes of each session's group once a second: how many processes and
+//!    threads, their memory, the files that they have written, with those that they have unlinked and still have open.
+//! 2. It looks at once if many have been started on the machine meanwhile, which takes one small file to see.
 //! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
 //!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
-//!    has that done at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
+//!    is killed at once. (At a single look a process that is about to become a compiler may have all that its parent has.)
+//!
+//! No session is stopped while it is counted. One pass over the machine's processes counts all sessions, and asks the system for
+//! one number of each process, so it is short however many there are. A process that is there during the pass is counted, whoever its
+//! parent is by then, because nobody leaves a session's group (`sandbox`).
 //!
 //! What a session says of itself counts only for memory that the system does not see, as that of GPUs.
 
@@ -15,7 +17,7 @@ use super::parent::{Hosted, Processes};
 use super::sandbox::OWN_MEMORY;
 use crate::locked;
 use quipu_link::Fingerprint;
-use quipu_wire::message::GoodbyeReason;
+use quipu_protocol::message::GoodbyeReason;
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -53,61 +55,59 @@ const MEMORY: u64 = 2 * OWN_MEMORY;
 /// Bytes, and files and folders, that a session's processes may leave in its own folder.
 const WRITTEN: (u64, usize) = (1 << 30, 1 << 14);
 
-/// What processes have.
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    processes: usize,
+/// The processes of a group.
+#[derive(Debug, Default)]
+struct Members {
+    processes: Vec<u32>,
     threads: usize,
-    /// Of memory, what is shared among them counted for each.
-    bytes: u64,
 }
 
-impl Usage {
-    /// Of all that a process has started, and these have; of not many more processes than may be.
-    fn below(process: u32) -> (Self, Vec<u32>) {
-        let (mut all, mut threads) = (Vec::new(), 0);
-        let mut next = vec![process];
-        while let Some(one) = next.pop()
-            && all.len() <= PROCESSES
-        {
-            let (started, own) = children(one);
-            next.extend(started);
-            threads += if one == process { 0 } else { own };
-            if one != process {
-                all.push(one);
-            }
-        }
-        let mut usage = Self {
-            processes: all.len(),
-            threads,
-            bytes: 0,
+impl Members {
+    fn are_too_many(&self) -> bool {
+        self.processes.len() > PROCESSES || self.threads > most_threads()
+    }
+
+    /// Bytes of memory, what is shared among them counted for each.
+    fn bytes(&self) -> u64 {
+        let each = self.processes.iter();
+        each.map(|one| kept(*one, "status", MEMORY_FIELDS)).sum()
+    }
+}
+
+/// The processes of these groups.
+fn members(groups: impl Iterator<Item = libc::pid_t>) -> HashMap<libc::pid_t, Members> {
+    let mut all: HashMap<_, _> = groups.map(|group| (group, Members::default())).collect();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(process) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
         };
-        if usage.processes <= PROCESSES {
-            usage.bytes = all
-                .iter()
-                .map(|one| kept(*one, "status", MEMORY_FIELDS))
-                .sum();
+        // SAFETY: it takes a number, and gives -1, which is no group's, for a process that is gone.
+        let group = unsafe { libc::getpgid(process.cast_signed()) };
+        if let Some(members) = all.get_mut(&group) {
+            members.processes.push(process);
+            members.threads += threads(process);
         }
-        (usage, all)
     }
+    all
 }
 
-/// What a process has started, and how many threads it has; nothing if it has ended.
-fn children(process: u32) -> (Vec<u32>, usize) {
-    let (mut all, mut threads) = (Vec::new(), 0);
-    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-    for thread in tasks.into_iter().flatten().flatten() {
-        let list = std::fs::read_to_string(thread.path().join("children"));
-        let list = list.unwrap_or_default();
-        all.extend(list.split_whitespace().flat_map(str::parse::<u32>));
-        threads += 1;
-    }
-    (all, threads)
+/// How many threads a process has; none if it has ended.
+fn threads(process: u32) -> usize {
+    // The folder has a folder for each, and each of those is a link to it; two are its own.
+    let folder = std::fs::metadata(format!("/proc/{process}/task"));
+    folder.map_or(0, |folder| folder.nlink().saturating_sub(2) as usize)
 }
 
-/// The first that a process has started: a session, if that is a keeper.
+/// The first process that another has started: a session, if that is a keeper.
 pub(super) fn first_child(process: u32) -> Option<libc::pid_t> {
-    libc::pid_t::try_from(*children(process).0.first()?).ok()
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let lists = tasks.into_iter().flatten().flatten();
+    let mut lists = lists.filter_map(|thread| {
+        let list = std::fs::read_to_string(thread.path().join("children"));
+        list.ok()?.split_whitespace().next()?.parse().ok()
+    });
+    lists.next()
 }
 
 /// What memory is, as the system says it of a process.
@@ -211,13 +211,8 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
             return;
         };
         let now = tasks();
-        let are_many = now > before + many();
-        if suspects || are_many || last.elapsed() >= LOOKING {
-            let found = {
-                let _stopped = are_many.then(|| Stopped::all(processes.hosted()));
-                processes.count()
-            };
-            suspects = judge(found);
+        if suspects || now > before + many() || last.elapsed() >= LOOKING {
+            suspects = judge(processes.count());
             last = Instant::now();
             before = tasks();
         }
@@ -225,26 +220,6 @@ pub(super) fn watch(processes: &std::sync::Weak<Processes>) {
         if processes.are_over() {
             return;
         }
-    }
-}
-
-/// Sessions that are stopped until this is dropped.
-struct Stopped(Vec<Arc<Hosted>>);
-
-impl Stopped {
-    fn all(sessions: Vec<Arc<Hosted>>) -> Self {
-        sessions
-            .iter()
-            .for_each(|session| session.signal(libc::SIGSTOP));
-        Self(sessions)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        self.0
-            .iter()
-            .for_each(|session| session.signal(libc::SIGCONT));
     }
 }
 
@@ -280,19 +255,19 @@ fn beyond_together(all: &[Seen]) -> Vec<usize> {
     ending
 }
 
-/// A session, and its processes.
-type Found = (Arc<Hosted>, Usage, Vec<u32>);
+/// A session, the bytes of its processes, and these.
+type Found = (Arc<Hosted>, u64, Vec<u32>);
 
 /// Looks at what sessions have, which may take as long as they have files. True if that is to be done again soon.
 fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
-    for (session, mut usage, processes) in found {
+    for (session, mut bytes, processes) in found {
         let limits = &session.limits;
         let most = limits.process_bytes.saturating_add(MEMORY);
-        if usage.bytes > most {
-            usage.bytes = bytes_together(&processes);
+        if bytes > most {
+            bytes = bytes_together(&processes);
         }
-        let is_beyond = usage.bytes > most;
+        let is_beyond = bytes > most;
         if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
             session.end_by_limit("its processes have more memory than a session may");
         }
@@ -302,7 +277,7 @@ fn judge(found: Vec<Found>) -> bool {
         suspects |= is_beyond;
         seen.push(Seen {
             client: session.client,
-            bytes: [usage.bytes, session.counts[0].load(Ordering::Acquire)],
+            bytes: [bytes, session.counts[0].load(Ordering::Acquire)],
             most: [limits.process_bytes, limits.session_bytes],
         });
         all.push(session);
@@ -319,24 +294,28 @@ fn judge(found: Vec<Found>) -> bool {
 impl Processes {
     /// Counts the processes of all sessions, and ends those that have too many. Gives the others.
     fn count(&self) -> Vec<Found> {
+        let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
+        let groups = sessions.iter().filter_map(|session| session.group());
+        let mut counted = members(groups);
         let mut found = Vec::new();
-        for session in self.hosted() {
-            let Some(process) = session.process() else {
-                continue;
-            };
-            let (usage, processes) = Usage::below(process);
-            if usage.processes > PROCESSES || usage.threads > most_threads() {
-                tracing::warn!(?usage, "a session has started too many processes; it ends");
+        for session in sessions {
+            let members = session.group().and_then(|group| counted.remove(&group));
+            let members = members.unwrap_or_default();
+            if members.are_too_many() {
+                let (processes, threads) = (members.processes.len(), members.threads);
+                tracing::warn!(
+                    processes,
+                    threads,
+                    "a session has started too many processes; it ends"
+                );
+                // All at once: its keeper may wait long for a processor.
+                session.signal(libc::SIGKILL);
                 session.kill();
                 continue;
             }
-            found.push((session, usage, processes));
+            found.push((session, members.bytes(), members.processes));
         }
         found
-    }
-
-    fn hosted(&self) -> Vec<Arc<Hosted>> {
-        locked(&self.sessions).values().cloned().collect()
     }
 }
 
@@ -355,31 +334,78 @@ impl Hosted {
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Write};
     use std::os::fd::AsRawFd;
-    use std::process::{Command, Stdio};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
     #[test]
-    fn what_processes_have_started_counts_and_what_they_share_counts_once() {
-        // Two that sleep, of which one has been started by another; told when all are there.
+    fn all_processes_of_a_group_count_and_what_they_share_counts_once() {
+        // Three: the shell, and a shell whose parent is gone, with what it has started.
+        let (mut shell, _tell, _says) = shell("sh -c '(sleep 1000; true) &'; read line");
+        let group = shell.id().cast_signed();
+        let count = || members([group].into_iter()).remove(&group).unwrap();
+        // They are read one after the other, and what has just been started grows yet.
+        let agree = || {
+            let members = count();
+            std::thread::yield_now();
+            let bytes = members.bytes();
+            (members.processes.len(), members.threads) == (3, 3)
+                && bytes > 0
+                && (1..=bytes).contains(&bytes_together(&members.processes))
+        };
+        assert!((0..10_000).any(|_| agree()));
+        // SAFETY: it takes numbers, of a group that this has started.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+        shell.wait().unwrap();
+        while !count().processes.is_empty() {
+            std::thread::yield_now();
+        }
+        assert!(tasks() > 0);
+    }
+
+    /// A shell with this script, in a group of its own, that has said that it is there.
+    fn shell(script: &str) -> (Child, ChildStdin, BufReader<ChildStdout>) {
         let mut shell = Command::new("sh")
-            .args(["-c", "sh -c 'sleep 1000 & echo there; wait' & wait"])
+            .args(["-c", &format!("echo there; {script}")])
+            .process_group(0)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let (tell, says) = (shell.stdin.take().unwrap(), shell.stdout.take().unwrap());
+        let mut says = BufReader::new(says);
+        assert_eq!(line(&mut says), "there\n");
+        (shell, tell, says)
+    }
+
+    fn line(from: &mut impl BufRead) -> String {
         let mut line = String::new();
-        let mut said = BufReader::new(shell.stdout.take().unwrap());
-        said.read_line(&mut line).unwrap();
-        let (usage, all) = Usage::below(shell.id());
-        assert_eq!((usage.processes, usage.threads), (2, 2));
-        assert!(usage.bytes > 0 && (1..=usage.bytes).contains(&bytes_together(&all)));
-        for process in all {
-            // SAFETY: it takes numbers, of processes that this has started.
-            unsafe { libc::kill(process.cast_signed(), libc::SIGKILL) };
+        from.read_line(&mut line).unwrap();
+        line
+    }
+
+    #[test]
+    fn nobody_but_who_starts_processes_without_end_is_touched() {
+        // A process that was stopped is told when it goes on.
+        let stopped = "trap 'echo stopped' CONT; echo ready; read line; echo $line";
+        let (other, mut tell_other, mut other_says) = shell(stopped);
+        assert_eq!(line(&mut other_says), "ready\n");
+        let count = PROCESSES + 100;
+        let forks = format!("read line; for one in $(seq {count}); do sleep 1000 & done; wait");
+        let (bad, mut tell_bad, mut bad_says) = shell(&forks);
+        let processes = Arc::new(super::super::parent::tests::processes_of([other, bad]));
+        let looked_at = Arc::downgrade(&processes);
+        let looking = std::thread::spawn(move || watch(&looked_at));
+        writeln!(tell_bad, "go on").unwrap();
+        // The end: all that could say something are gone.
+        assert_eq!(line(&mut bad_says), "");
+        writeln!(tell_other, "done").unwrap();
+        assert_eq!(line(&mut other_says), "done\n");
+        for (_, session) in locked(&processes.sessions).drain() {
+            session.reap().unwrap();
         }
-        shell.wait().unwrap();
-        assert!(Usage::below(shell.id()).1.is_empty());
-        assert!(tasks() > 0);
+        looking.join().unwrap();
     }
 
     #[test]

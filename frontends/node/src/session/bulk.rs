@@ -1,15 +1,15 @@
 //! The bulk stream: bytes of writes as they come, and of reads as they are ready.
 
-use super::courier::Parcel;
 use super::landing::Landing;
+use super::peer_sender::Parcel;
 use crate::locked;
 use crate::node::Shared;
-use quipu_core::memory::mapping::Lent;
-use quipu_core::{ErrorKind, UserEvent};
 use quipu_link::LinkError;
 use quipu_link::compression::Compressor;
 use quipu_link::stream::{Carried, Incoming, Outgoing};
-use quipu_wire::message::{Chunk, Message, Rest};
+use quipu_protocol::message::{Chunk, Message, Rest};
+use quipu_scheduler::memory::mapping::HostLease;
+use quipu_scheduler::{ErrorKind, UserEvent};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ struct State {
 pub(crate) enum Source {
     Landing(Arc<Landing>),
     /// In a buffer, which is given back when they are sent.
-    Lent(Lent),
+    HostLease(HostLease),
     /// With those that another node could not be brought.
     Parcel(Arc<Parcel>),
 }
@@ -73,7 +73,7 @@ pub(crate) enum Place {
     Nowhere,
     Landing(Arc<Landing>),
     /// Straight into the buffer.
-    Lent(Arc<Mutex<Loan>>),
+    HostLease(Arc<Mutex<Loan>>),
 }
 
 /// Bytes that have come before their write's turn, and where they go in it.
@@ -126,14 +126,14 @@ pub(crate) enum Loan {
     Awaited(Parked, bool),
     /// So much had come when there was no memory for more: the write fails when its turn comes.
     Refused(u64),
-    Had(Lent),
+    Had(HostLease),
     /// Never, or not any more.
     Over,
 }
 
 impl Loan {
     /// The write's turn has come, if it does.
-    pub(crate) fn begin(loan: &Mutex<Self>, lent: Option<Lent>) {
+    pub(crate) fn begin(loan: &Mutex<Self>, lent: Option<HostLease>) {
         let mut loan = locked(loan);
         let before = std::mem::replace(&mut *loan, Self::Over);
         let (parked, is_all, lent) = match (before, lent) {
@@ -207,7 +207,7 @@ impl Loan {
 }
 
 /// Writes bytes into those of a buffer.
-fn put(lent: &Lent, offset: usize, bytes: &[u8]) {
+fn put(lent: &HostLease, offset: usize, bytes: &[u8]) {
     let all = lent.bytes();
     let end = offset.checked_add(bytes.len());
     assert!(end.is_some_and(|end| end <= all.length));
@@ -219,7 +219,7 @@ fn put(lent: &Lent, offset: usize, bytes: &[u8]) {
 }
 
 /// Writes zeros into those of a buffer from one on.
-fn clear(lent: &Lent, from: usize) {
+fn clear(lent: &HostLease, from: usize) {
     let all = lent.bytes();
     let length = all.length.checked_sub(from);
     let length = length.unwrap_or_else(|| unreachable!("zeros behind the end"));
@@ -234,7 +234,7 @@ impl Source {
             Self::Parcel(parcel) => parcel.bytes(range),
             // SAFETY: nobody writes them any more.
             Self::Landing(landing) => unsafe { landing.bytes(range) },
-            Self::Lent(lent) => {
+            Self::HostLease(lent) => {
                 let all = lent.bytes();
                 assert!(range.start <= range.end && range.end <= all.length);
                 // SAFETY: within the bytes, as just checked, which are lent to be read.
@@ -277,7 +277,7 @@ impl Write {
 
     /// No more bytes come, for this reason.
     fn fail(self, reason: &str) {
-        if let Place::Lent(loan) = &self.place {
+        if let Place::HostLease(loan) = &self.place {
             Loan::fail(loan, reason);
         }
         self.pieces
@@ -440,10 +440,10 @@ impl Bulk {
     }
 
     /// The bytes of a read are lent: they are sent, and then given back.
-    pub(crate) fn lent_is_ready(&self, transfer: u64, lent: Lent) {
+    pub(crate) fn lent_is_ready(&self, transfer: u64, lent: HostLease) {
         let mut state = locked(&self.state);
         if let Some(read) = state.reads.remove(&transfer) {
-            let source = Source::Lent(lent);
+            let source = Source::HostLease(lent);
             state.ready.push_back((transfer, 0..read.length, source));
         }
         drop(state);
@@ -654,7 +654,7 @@ impl Bulk {
                     unsafe { landing.write(offset as usize, bytes) };
                 }
             }
-            Place::Lent(loan) => {
+            Place::HostLease(loan) => {
                 Loan::take(&loan, offset as usize, bytes, end == length);
             }
         }
@@ -702,7 +702,7 @@ impl Bulk {
             drop(state);
             let length = match &source {
                 Source::Parcel(parcel) => parcel.counted(),
-                Source::Landing(_) | Source::Lent(_) => range.len() as u64,
+                Source::Landing(_) | Source::HostLease(_) => range.len() as u64,
             };
             let mut at = range.start;
             while at < range.end {
@@ -719,7 +719,7 @@ impl Bulk {
                 at = end;
             }
             match source {
-                Source::Lent(lent) => lent.finish(Ok(())),
+                Source::HostLease(lent) => lent.finish(Ok(())),
                 Source::Parcel(parcel) => {
                     if let Some(rest) = parcel.rest(transfer)
                         && (out.push(&Message::Rest(rest)).is_err()

@@ -2,18 +2,20 @@
 
 use super::Broken;
 use super::bulk::Bulk;
+use super::counters::{Counters, Line};
 use super::ends::{self, Ends};
 use super::events::{Events, Known, LineNumber, NO_LINE};
 use super::objects::Objects;
 use super::peers::Peers;
 use super::prepared::PreparedLaunches;
-use super::tally::{Line, Tally};
 use crate::locked;
 use crate::node::Shared;
-use quipu_core::driver::Lender;
-use quipu_core::{Access, AccessMode, Context, Error, Event, UserEvent};
-use quipu_wire::message::{self, Command, Message, Operation, Resolve, Wait};
-use quipu_wire::{CONTENT, SENT_CONTENT};
+use quipu_protocol::message::{
+    self, Command, ContentSize, Message, Operation, Parameter, ParameterKind, Resolve, Wait,
+};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, OFFSETS, SENT_CONTENT};
+use quipu_scheduler::driver::InlineExecutor;
+use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,8 +30,10 @@ pub(crate) struct Work {
     features: u64,
     pub(super) objects: Objects,
     pub(super) prepared: PreparedLaunches,
+    /// Of how many of its buffers' bytes a command to come is told.
+    sizes: Option<(u64, Vec<ContentSize>)>,
     /// The events that there are to wait for, and what is counted.
-    tally: Arc<Tally>,
+    counters: Arc<Counters>,
     /// Where commands are counted, in the order of their numbers.
     lines: Vec<Arc<Line>>,
     /// The device and queue of the last command, and where it was counted.
@@ -42,7 +46,7 @@ pub(crate) struct Work {
     pub(super) bulk: Arc<Bulk>,
     pub(super) peers: Arc<Peers>,
     /// To the drivers that have use for this thread.
-    lenders: Vec<Box<dyn Lender>>,
+    lenders: Vec<Box<dyn InlineExecutor>>,
     /// Messages since what was kept for this thread was last run.
     kept: u32,
 }
@@ -72,7 +76,7 @@ impl Work {
         (session, features): (u64, u64),
         context: Context,
         ends: Arc<Ends>,
-        tally: Arc<Tally>,
+        counters: Arc<Counters>,
         (bulk, peers): (Arc<Bulk>, Arc<Peers>),
     ) -> Self {
         Self {
@@ -81,8 +85,9 @@ impl Work {
             kept: 0,
             objects: Objects::new(node.clone(), session, context),
             prepared: PreparedLaunches::default(),
+            sizes: None,
             node,
-            tally,
+            counters,
             lines: Vec::new(),
             last_line: None,
             unseen: Vec::new(),
@@ -121,6 +126,11 @@ impl Work {
             Message::FreeProgram(free) => {
                 self.prepared.forget();
                 self.objects.free_program(free.program)
+            }
+            Message::ContentSizes(sizes) => {
+                self.check_feature(CONTENT_SIZES)?;
+                self.sizes = Some((sizes.event, sizes.sizes.to_vec()));
+                Ok(())
             }
             Message::Placeholder(placeholder) => {
                 self.placeholder(placeholder.event, placeholder.peer)
@@ -176,7 +186,7 @@ impl Work {
 
     /// What the client has acknowledged is not named any more.
     fn forget(&mut self) {
-        let mut events = locked(&self.tally.events);
+        let mut events = locked(&self.counters.events);
         self.ends.acknowledged(|id| events.forget(id));
     }
 
@@ -184,7 +194,7 @@ impl Work {
     pub(crate) fn clear(&mut self) {
         self.lenders.clear();
         self.see_to_ends();
-        let events = std::mem::take(&mut *locked(&self.tally.events));
+        let events = std::mem::take(&mut *locked(&self.counters.events));
         for event in events.live() {
             event.cancel();
         }
@@ -213,9 +223,9 @@ impl Work {
     }
 
     fn placeholder(&mut self, id: u64, peer: u64) -> Done {
-        self.check_event(&mut locked(&self.tally.events), id)?;
+        self.check_event(&mut locked(&self.counters.events), id)?;
         let event = self.peers.placeholder(id, peer);
-        locked(&self.tally.events).add(id, Known::Live(event), NO_LINE, false);
+        locked(&self.counters.events).add(id, Known::Live(event), NO_LINE, false);
         Ok(())
     }
 
@@ -223,7 +233,7 @@ impl Work {
         let Some(placeholder) = self.peers.resolve(resolve.event) else {
             return Err(Broken::rule("what is resolved is no placeholder"));
         };
-        locked(&self.tally.events).forget(resolve.event);
+        locked(&self.counters.events).forget(resolve.event);
         if let Some(placeholder) = placeholder {
             match resolve.failure {
                 None => placeholder.complete(),
@@ -235,11 +245,11 @@ impl Work {
 
     /// Another node is told of an end.
     fn tell(&mut self, tell: &message::Tell) -> Done {
-        let Some(courier) = self.peers.courier(tell.peer) else {
+        let Some(peer_sender) = self.peers.peer_sender(tell.peer) else {
             return Err(Broken::rule("a peer is told that was not named"));
         };
         let placeholder = tell.placeholder;
-        let event = match locked(&self.tally.events).get(tell.event) {
+        let event = match locked(&self.counters.events).get(tell.event) {
             Some(Known::Live(event)) => Some(event.clone()),
             Some(Known::Done) => None,
             Some(Known::Gone) | None => {
@@ -249,18 +259,18 @@ impl Work {
             }
         };
         match event {
-            Some(event) => event.on_complete(move |_| courier.tell(placeholder)),
-            None => courier.tell(placeholder),
+            Some(event) => event.on_complete(move |_| peer_sender.tell(placeholder)),
+            None => peer_sender.tell(placeholder),
         }
         Ok(())
     }
 
     /// Another node is gone.
     fn part(&mut self, peer: u64) -> Done {
-        let Some(courier) = self.peers.courier(peer) else {
+        let Some(peer_sender) = self.peers.peer_sender(peer) else {
             return Err(Broken::rule("a peer is gone that was not named"));
         };
-        courier.part();
+        peer_sender.part();
         Ok(())
     }
 
@@ -272,7 +282,7 @@ impl Work {
     }
 
     fn cancel(&mut self, id: u64) -> Done {
-        let events = locked(&self.tally.events);
+        let events = locked(&self.counters.events);
         if id > events.last() {
             return Err(Broken::rule("a command is cancelled that never was"));
         }
@@ -289,27 +299,15 @@ impl Work {
 
     fn command(&mut self, command: &Command<'_>) -> Done {
         let waits = {
-            let mut events = locked(&self.tally.events);
+            let mut events = locked(&self.counters.events);
             self.check_event(&mut events, command.event)?;
             waits_of(&events, command.waits)?
         };
-        let begun = match &command.operation {
-            Operation::Nothing => self.nothing(command, &waits)?,
-            Operation::Fill(fill) => self.fill(command, fill, &waits)?,
-            Operation::Copy(copy) => self.copy(command, copy, &waits)?,
-            Operation::Write(write) => self.write(command, write, &waits)?,
-            Operation::Read(read) => self.read(command, read, &waits)?,
-            Operation::ReadContent(read) => {
-                self.check_feature(CONTENT)?;
-                self.read_content(command, read, &waits)?
+        let begun = match self.sizes.take() {
+            Some((event, sizes)) if event == command.event => {
+                self.begin_with_sizes(command, &sizes, &waits)?
             }
-            Operation::Launch(launch) => self.launch(command, launch, &waits)?,
-            Operation::Send(send) => self.send(command, send, &waits)?,
-            Operation::SendContent(send) => {
-                self.check_feature(SENT_CONTENT)?;
-                self.send_content(command, send, &waits)?
-            }
-            Operation::Receive(receive) => self.receive(command, receive, &waits)?,
+            _ => self.begin(command, &waits)?,
         };
         let line = self.line_of(command);
         let is_kernel = match &command.operation {
@@ -318,6 +316,39 @@ impl Work {
         };
         self.note(command.event, line, is_kernel, begun);
         Ok(())
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        command: &Command<'_>,
+        waits: &[Event],
+    ) -> Done<Result<Begun, Error>> {
+        match &command.operation {
+            Operation::Nothing => self.nothing(command, waits),
+            Operation::Fill(fill) => self.fill(command, fill, waits),
+            Operation::Copy(copy) => self.copy(command, copy, waits),
+            Operation::Write(write) => self.write(command, write, waits),
+            Operation::Read(read) => self.read(command, read, waits),
+            Operation::ReadContent(read) => {
+                self.check_feature(CONTENT)?;
+                self.read_content(command, read, waits)
+            }
+            Operation::Launch(launch) => {
+                let is_local = |parameter: &Parameter| {
+                    matches!(parameter.kind(), Ok(ParameterKind::Local { .. }))
+                };
+                if !launch.offset.is_empty() || launch.parameters.iter().any(is_local) {
+                    self.check_feature(OFFSETS)?;
+                }
+                self.launch(command, launch, waits)
+            }
+            Operation::Send(send) => self.send(command, send, waits),
+            Operation::SendContent(send) => {
+                self.check_feature(SENT_CONTENT)?;
+                self.send_content(command, send, waits)
+            }
+            Operation::Receive(receive) => self.receive(command, receive, waits),
+        }
     }
 
     /// Asked for is only what the welcome has taken.
@@ -338,7 +369,7 @@ impl Work {
         {
             return number;
         }
-        let line = self.tally.line(place);
+        let line = self.counters.line(place);
         let number = line.number();
         // Nobody else has lines made.
         if usize::from(number) == self.lines.len() {
@@ -386,14 +417,14 @@ impl Work {
             }
         };
         // What has ended by now is not acknowledged before this thread has looked for that.
-        locked(&self.tally.events).add(id, known, number, is_kernel);
+        locked(&self.counters.events).add(id, known, number, is_kernel);
     }
 
     /// The queue of a command.
     pub(super) fn queue(
         &mut self,
         command: &Command<'_>,
-    ) -> Done<Result<quipu_core::Queue, Error>> {
+    ) -> Done<Result<quipu_scheduler::Queue, Error>> {
         let queue = self
             .objects
             .queue(command.device, command.priority, command.profiled)?;
@@ -468,7 +499,7 @@ pub(super) fn plain(command: &Command<'_>, event: Event) -> Begun {
 }
 
 pub(super) fn access<'a>(
-    memory: &'a quipu_core::MemoryRef,
+    memory: &'a quipu_scheduler::MemoryRef,
     range: &Range<u64>,
     mode: AccessMode,
 ) -> Access<'a> {

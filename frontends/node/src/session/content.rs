@@ -1,19 +1,19 @@
-//! Reads of what is in use, for the client or for another node.
+//! What is in use of buffers: reads of it, for the client or for another node, and commands of the node's devices that need no more.
 //!
 //! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's, with both. That brings what is in
 //! use here, and no more, if it is in a device's memory: for that moment the buffer has its content size in the node's core, too.
 
 use super::bulk::Bulk;
 use super::commands::{Begun, Done, Work, access};
-use super::courier::Parcel;
 use super::ends;
 use super::landing::Landing;
+use super::peer_sender::Parcel;
 use super::transfer::{not_larger, too_much};
 use super::{Broken, ends::Content};
-use quipu_core::event::Profile;
-use quipu_core::memory::mapping::Lent;
-use quipu_core::{AccessMode, Error, Event, MemoryRef, Queue, Request, clock};
-use quipu_wire::message::{Command, ReadContent, SendContent};
+use quipu_protocol::message::{Command, ContentSize, ReadContent, SendContent};
+use quipu_scheduler::event::Profile;
+use quipu_scheduler::memory::mapping::HostLease;
+use quipu_scheduler::{AccessMode, Error, Event, MemoryRef, Queue, Request, clock};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 const SIZE: u64 = 8;
 
 /// The bytes that are in use, of a turn that has its range first, and the content size then.
-fn used(lent: &Lent, offset: u64) -> Result<Content, Error> {
+fn used(lent: &HostLease, offset: u64) -> Result<Content, Error> {
     let (bytes, size) = (lent.argument(0)?, lent.argument(1)?);
     // SAFETY: eight bytes, which are lent to be read.
     let size = u64::from_le_bytes(unsafe { size.pointer.cast::<[u8; 8]>().read_unaligned() });
@@ -67,7 +67,7 @@ impl Work {
         let own = Arc::clone(&content);
         let offset = read.offset;
         let sends = Arc::clone(&bulk);
-        let event = self.take_turn(both, waits, move |lent: &Lent| {
+        let event = self.take_turn(both, waits, move |lent: &HostLease| {
             let used = used(lent, offset)?;
             if transfer != 0 {
                 sends.content_is_ready(transfer, used.clone());
@@ -95,7 +95,7 @@ impl Work {
         waits: &[Event],
     ) -> Done<Result<Begun, Error>> {
         let SendContent { all, size } = *send;
-        let courier = self.way_to(all.peer)?;
+        let peer_sender = self.way_to(all.peer)?;
         let range = all.offset..all.offset + all.row;
         let both = self.with_size(command, (all.buffer, &range), size)?;
         if !self.bulk.name(all.transfer) {
@@ -107,7 +107,7 @@ impl Work {
         };
         let ran = Arc::new(OnceLock::new());
         let (times, submitted_ns) = (ran.clone(), clock::now_ns());
-        let event = self.take_turn(both, waits, move |lent: &Lent| {
+        let event = self.take_turn(both, waits, move |lent: &HostLease| {
             let started_ns = clock::now_ns();
             let used = used(lent, all.offset)?;
             let is_all = used
@@ -115,7 +115,7 @@ impl Work {
                 .is_some_and(|used| used.len() as u64 == all.row);
             let parcel = Parcel::of_content(&all, used, !is_all);
             reserved.keep(parcel.counted());
-            courier.send(parcel);
+            peer_sender.send(parcel);
             // Set once, here.
             let _ = times.set(Profile {
                 submitted_ns,
@@ -134,6 +134,32 @@ impl Work {
             event: Some(event),
             result,
         }))
+    }
+
+    /// Begins a command, for which the node's core brings only what is in use of these buffers to another memory. Where a
+    /// buffer has been freed, or is too small, all bytes are brought: the command has a transfer perhaps, which has to begin.
+    pub(super) fn begin_with_sizes(
+        &mut self,
+        command: &Command<'_>,
+        sizes: &[ContentSize],
+        waits: &[Event],
+    ) -> Done<Result<Begun, Error>> {
+        let mut known = Vec::new();
+        for one in sizes {
+            let memory = self.objects.buffer(one.buffer.get(), &(0..0))?;
+            let size = self.objects.buffer(one.size.get(), &(0..SIZE))?;
+            if let (Ok(memory), Ok(size)) = (memory, size)
+                && memory.set_content_size(Some(size)).is_ok()
+            {
+                known.push(memory);
+            }
+        }
+        let begun = self.begin(command, waits);
+        for memory in known {
+            // To take one back is never refused.
+            let _ = memory.set_content_size(None);
+        }
+        begun
     }
 
     /// A range of a buffer, and what says how much of it is in use, for a turn.
@@ -162,7 +188,7 @@ impl Work {
         &mut self,
         both: Result<WithSize, Error>,
         waits: &[Event],
-        turn: impl FnOnce(&Lent) -> Result<(), Error> + Send + 'static,
+        turn: impl FnOnce(&HostLease) -> Result<(), Error> + Send + 'static,
     ) -> Result<Event, Error> {
         let WithSize {
             queue,
@@ -182,9 +208,9 @@ impl Work {
         };
         let before = memory.content_size();
         memory.set_content_size(Some(size.clone()))?;
-        let event = host.run(&queue, &request, turn);
+        let turn = host.run(&queue, &request, turn);
         memory.set_content_size(before)?;
-        event
+        Ok(turn?.event)
     }
 }
 

@@ -11,12 +11,14 @@ use super::bulk::Bulk;
 use super::landing::Landing;
 use crate::failure::Told;
 use crate::locked;
-use quipu_core::event::Profile as Times;
-use quipu_core::{Error, Event};
 use quipu_link::stream::Outgoing;
-use quipu_wire::LANES;
-use quipu_wire::limits::MAX_LANE;
-use quipu_wire::message::{self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word};
+use quipu_protocol::LANES;
+use quipu_protocol::limits::MAX_LANE;
+use quipu_protocol::message::{
+    self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word,
+};
+use quipu_scheduler::event::Profile as Times;
+use quipu_scheduler::{Error, Event};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};

@@ -1,6 +1,6 @@
 //! The events of a session that may still be named in waits.
 
-use quipu_core::{Event, Phase};
+use quipu_scheduler::{Event, Phase};
 use std::collections::VecDeque;
 
 /// What is known of an event.

@@ -3,12 +3,12 @@
 use super::Broken;
 use super::bulk::Source;
 use super::commands::{Begun, Done, Work, access, plain};
-use super::courier::{Courier, Parcel, SMALL};
 use super::landing::Landing;
+use super::peer_sender::{Parcel, PeerSender, SMALL};
 use super::transfer::{not_larger, too_much};
-use quipu_core::memory::mapping::Lent;
-use quipu_core::{AccessMode, Error, Event};
-use quipu_wire::message::{self, Command};
+use quipu_protocol::message::{self, Command};
+use quipu_scheduler::memory::mapping::HostLease;
+use quipu_scheduler::{AccessMode, Error, Event};
 use std::sync::Arc;
 
 type Enqueued = Result<Begun, Error>;
@@ -21,7 +21,7 @@ impl Work {
         send: &message::SendBytes,
         waits: &[Event],
     ) -> Done<Enqueued> {
-        let courier = self.way_to(send.peer)?;
+        let peer_sender = self.way_to(send.peer)?;
         let range = send.offset..send.offset + send.row;
         let queue = self.queue(command)?;
         let memory = self.objects.buffer(send.buffer, &range)?;
@@ -39,11 +39,11 @@ impl Work {
         let (bulk, send) = (self.bulk.clone(), *send);
         let pack = move |source| {
             let parcel = Parcel::new(send.transfer, send.remote, send.row as usize, source);
-            courier.send(parcel);
+            peer_sender.send(parcel);
         };
         let from = access(&memory, &range, AccessMode::Read);
         let enqueued = if self.is_lent(command, &[]) {
-            let begin = move |lent: Option<Lent>| match lent {
+            let begin = move |lent: Option<HostLease>| match lent {
                 Some(lent) => send_lent(lent, pack),
                 None => bulk.give_back(true, send.row),
             };
@@ -66,9 +66,11 @@ impl Work {
     }
 
     /// The way to a peer.
-    pub(super) fn way_to(&self, peer: u64) -> Done<Arc<Courier>> {
+    pub(super) fn way_to(&self, peer: u64) -> Done<Arc<PeerSender>> {
         let rule = "bytes are sent to a peer that was not named";
-        self.peers.courier(peer).ok_or_else(|| Broken::rule(rule))
+        self.peers
+            .peer_sender(peer)
+            .ok_or_else(|| Broken::rule(rule))
     }
 
     /// Receives bytes from a peer, or by way of the client: a write whose bytes come another way.
@@ -92,10 +94,10 @@ impl Work {
 }
 
 /// Sends what is lent. What is little is copied, and given back at once.
-fn send_lent(lent: Lent, pack: impl FnOnce(Source)) {
+fn send_lent(lent: HostLease, pack: impl FnOnce(Source)) {
     let bytes = lent.bytes();
     if bytes.length as u64 > SMALL {
-        return pack(Source::Lent(lent));
+        return pack(Source::HostLease(lent));
     }
     // SAFETY: lent to be read.
     let little = unsafe { std::slice::from_raw_parts(bytes.pointer, bytes.length) };
@@ -104,6 +106,6 @@ fn send_lent(lent: Lent, pack: impl FnOnce(Source)) {
             pack(Source::Landing(copy));
             lent.finish(Ok(()));
         }
-        Err(_) => pack(Source::Lent(lent)),
+        Err(_) => pack(Source::HostLease(lent)),
     }
 }

@@ -1,11 +1,12 @@
 //! A launch's kernel, and how long it takes.
 
+use super::text::TextLaunch;
 use crate::watch::Stopwatch;
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::portable::PortableKernel;
-use quipu_core::{BuiltIn, CodeKey, Error, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel_ir::KernelText;
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::portable::PortableKernel;
+use quipu_scheduler::{BuiltIn, CodeKey, Error, ErrorKind, Passed, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
@@ -69,6 +70,8 @@ type Times = (Arc<Pace>, Option<Stopwatch>);
 pub(crate) struct NodeKernel(Arc<Kind>);
 
 pub(crate) enum Kind {
+    /// A text, on this machine's processors.
+    Compiled(TextLaunch),
     Text(Arc<KernelText>, CodeKey, Passed, Option<Stopwatch>),
     BuiltIn(Arc<BuiltIn>, CodeKey, Passed),
     Native(Box<dyn NativeKernel>, Times),
@@ -84,7 +87,7 @@ impl NodeKernel {
     /// True if it may be kept for launches that say the same.
     pub(crate) fn serves_many_launches(&self) -> bool {
         match &*self.0 {
-            Kind::Text(..) | Kind::BuiltIn(..) => true,
+            Kind::Compiled(..) | Kind::Text(..) | Kind::BuiltIn(..) => true,
             Kind::Native(kernel, _) | Kind::Printed(kernel, _) => kernel.serves_many_launches(),
         }
     }
@@ -101,7 +104,7 @@ impl NodeKernel {
 impl NativeKernel for NodeKernel {
     fn name(&self) -> &'static str {
         match &*self.0 {
-            Kind::Text(..) => "a client's kernel",
+            Kind::Compiled(..) | Kind::Text(..) => "a client's kernel",
             Kind::BuiltIn(..) => "a built-in kernel",
             Kind::Native(kernel, _) | Kind::Printed(kernel, _) => kernel.name(),
         }
@@ -109,6 +112,9 @@ impl NativeKernel for NodeKernel {
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match &*self.0 {
+            // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks its caller for the
+            // same.
+            Kind::Compiled(launch) => unsafe { launch.run(arguments, groups) },
             Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => {
                 let problem = "it has no native code".to_owned();
                 Err(invalid("launch a kernel", problem))
@@ -116,7 +122,8 @@ impl NativeKernel for NodeKernel {
             Kind::Native(kernel, (pace, stopwatch)) => {
                 let count = groups.len() as u64;
                 let start = pace.is_due().then(Instant::now);
-                // SAFETY: as the caller promises.
+                // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks its caller for
+                // the same.
                 let run = || unsafe { kernel.run(arguments, groups) };
                 let result = match stopwatch {
                     Some(stopwatch) => stopwatch.time(run),
@@ -132,7 +139,7 @@ impl NativeKernel for NodeKernel {
 
     fn is_brief(&self, groups: u32) -> bool {
         match &*self.0 {
-            Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => false,
+            Kind::Compiled(..) | Kind::Text(..) | Kind::BuiltIn(..) | Kind::Printed(..) => false,
             Kind::Native(_, (pace, _)) => pace.is_brief(groups),
         }
     }
@@ -140,7 +147,7 @@ impl NativeKernel for NodeKernel {
     fn portable(&self) -> Option<&dyn PortableKernel> {
         match &*self.0 {
             Kind::Text(..) | Kind::BuiltIn(..) => Some(self),
-            Kind::Native(..) => None,
+            Kind::Compiled(..) | Kind::Native(..) => None,
             Kind::Printed(..) => self.printed().map(|_| self as _),
         }
     }
@@ -151,7 +158,7 @@ impl PortableKernel for NodeKernel {
         match &*self.0 {
             Kind::Text(_, key, ..) => *key,
             Kind::BuiltIn(_, key, _) => *key,
-            Kind::Native(..) | Kind::Printed(..) => self
+            Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => self
                 .printed()
                 .map_or(CodeKey::of::<Self>(0), PortableKernel::key),
         }
@@ -161,7 +168,7 @@ impl PortableKernel for NodeKernel {
         match &*self.0 {
             Kind::Text(..) => TypeId::of::<KernelText>(),
             Kind::BuiltIn(..) => TypeId::of::<BuiltIn>(),
-            Kind::Native(..) | Kind::Printed(..) => self
+            Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => self
                 .printed()
                 .map_or(TypeId::of::<Self>(), PortableKernel::code_type),
         }
@@ -171,7 +178,7 @@ impl PortableKernel for NodeKernel {
         match &*self.0 {
             Kind::Text(text, ..) => Ok(text.clone()),
             Kind::BuiltIn(kernel, ..) => Ok(kernel.clone()),
-            Kind::Native(..) | Kind::Printed(..) => {
+            Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => {
                 self.printed().map_or_else(is_native, PortableKernel::code)
             }
         }
@@ -181,7 +188,7 @@ impl PortableKernel for NodeKernel {
         let stopwatch = match &*self.0 {
             Kind::Text(.., stopwatch) => stopwatch.as_ref(),
             Kind::Printed(_, stopwatch) => stopwatch.as_ref(),
-            Kind::BuiltIn(..) | Kind::Native(..) => None,
+            Kind::Compiled(..) | Kind::BuiltIn(..) | Kind::Native(..) => None,
         };
         match stopwatch {
             Some(stopwatch) => stopwatch.time_compiler(compile),
@@ -189,11 +196,11 @@ impl PortableKernel for NodeKernel {
         }
     }
 
-    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
+    fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
         match &*self.0 {
             Kind::Text(_, _, own, _) => passed.clone_from(own),
             Kind::BuiltIn(_, _, own) => passed.clone_from(own),
-            Kind::Native(..) | Kind::Printed(..) => {
+            Kind::Compiled(..) | Kind::Native(..) | Kind::Printed(..) => {
                 return self
                     .printed()
                     .map_or_else(is_native, |kernel| kernel.pass(arguments, passed));

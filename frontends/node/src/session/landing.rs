@@ -1,7 +1,7 @@
 //! Bytes of the node's own between a device and the network.
 
-use quipu_core::operation::HostMemory;
-use quipu_core::{Error, ErrorKind};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{Error, ErrorKind};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr::NonNull;

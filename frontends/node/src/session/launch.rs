@@ -3,9 +3,9 @@
 use super::commands::{Begun, Done, Work, access, plain};
 use super::prepared::Prepared;
 use crate::native::Parameter;
-use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Error, Event, Passed, PassedParameter, Queue, Request};
-use quipu_wire::message::{self, Command, Passed as Sent, Word};
+use quipu_protocol::message::{self, Command, Passed as Sent, Word};
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{AccessMode, Error, Event, Passed, PassedParameter, Queue, Request};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
@@ -25,6 +25,8 @@ fn core_mode(mode: message::AccessMode) -> AccessMode {
 fn parameter<'a>(sent: Sent<'a>, passed: &'a PassedParameter) -> Parameter<'a> {
     match sent {
         Sent::Value(bytes) => Parameter::Value(bytes),
+        // A kernel of the node's own has no such parameter, and no value of no bytes.
+        Sent::Local(_) => Parameter::Value(&[]),
         Sent::Memory {
             mode,
             buffer,
@@ -39,7 +41,7 @@ fn parameter<'a>(sent: Sent<'a>, passed: &'a PassedParameter) -> Parameter<'a> {
             element: element.into(),
             shape: match passed {
                 PassedParameter::Memory { shape, .. } => shape.as_deref(),
-                PassedParameter::Value(_) => None,
+                PassedParameter::Value(_) | PassedParameter::Local(_) => None,
             },
         },
     }
@@ -80,6 +82,7 @@ impl Work {
             blocks: extents(launch.blocks),
             threads: extents(launch.threads),
             elements: extents(launch.elements),
+            offset: extents(launch.offset),
             shared: launch.shared.iter().map(|word| word.get()).collect(),
             ..Passed::default()
         };
@@ -108,6 +111,7 @@ impl Work {
                         shape: (!each.is_empty()).then(|| Box::new(shape)),
                     }
                 }
+                Sent::Local(bytes) => PassedParameter::Local(bytes),
             });
         }
         let device = &self.node.options.devices[device as usize];

@@ -3,8 +3,8 @@
 use super::{Session, State};
 use crate::node::Shared;
 use quipu_link::stream::Carried;
-use quipu_wire::limits::MAX_LINKS;
-use quipu_wire::message::{LinkKind, LinkLoad, LinkState, PeerAddress};
+use quipu_protocol::limits::MAX_LINKS;
+use quipu_protocol::message::{LinkKind, LinkLoad, LinkState, PeerAddress};
 
 /// A session's links, as many as are told, and how many there are beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,13 +7,13 @@
 //! | `content` | reads of what is in use |
 //! | `objects` | buffers, programs, queues; `kernel`: what is launched |
 //! | `events` | which events there are to wait for |
-//! | `tally` | what is counted, by queue |
+//! | `counters` | what is counted, by queue |
 //! | `runs` | for how long kernels run on devices |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
 //! | `links` | what is told of connections |
 //! | `landing` | bytes between a device and the network |
-//! | `peers` | other nodes: who may come, and what they bring; `courier`: the way to one; `forward`: commands that use it |
+//! | `peers` | other nodes: who may come, and what they bring; `peer_sender`: the way to one; `forward`: commands that use it |
 //! | `post` | where a stream waits for its client to come back |
 //!
 //! If a stream's connection is lost and the session has patience, the thread that receives from it waits for the client to
@@ -29,7 +29,7 @@
 mod bulk;
 mod commands;
 mod content;
-mod courier;
+mod counters;
 mod ends;
 mod events;
 mod forward;
@@ -38,38 +38,44 @@ mod landing;
 mod launch;
 mod links;
 mod objects;
+mod peer_sender;
 mod peers;
 mod post;
 mod prepared;
 mod runs;
-mod tally;
+mod text;
 mod transfer;
 
 pub(crate) use links::LinkCount;
+pub(crate) use text::runs_texts;
 
 use crate::locked;
 use crate::node::Shared;
 use bulk::Bulk;
 use commands::Work;
+use counters::Counters;
 use ends::Ends;
 use peers::Peers;
 use post::Post;
-use quipu_core::{Context, Device, Error};
 use quipu_link::compression::{Compressor, Traffic};
 use quipu_link::connection::Connection;
 use quipu_link::gate::Caller;
-use quipu_link::stream::{Duplex, Incoming, Outgoing};
+use quipu_link::stream::{Duplex, Incoming, Loss, Outgoing};
 use quipu_link::timer::SystemTimer;
-use quipu_link::{Fingerprint, LinkError};
-use quipu_wire::frame::Stream;
-use quipu_wire::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use quipu_link::{Fingerprint, LinkError, Rights};
+use quipu_protocol::frame::Stream;
+use quipu_protocol::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use quipu_scheduler::{Context, Device, Error};
 use runs::Runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tally::Tally;
 
 /// For how long the client may take to hear why it is sent away.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// For how long a session is kept, at most, whose connection was ended or reset: the way to its client works then, so a client
+/// that is there comes back at once. One that was killed does not.
+const RETURN: Duration = Duration::from_secs(10);
 
 /// Bytes that may lie unwritten on the command stream before no more commands are read.
 const MOST_PENDING: usize = 32 << 20;
@@ -111,12 +117,14 @@ pub(crate) struct Session {
     /// No other session of this process has it.
     number: u64,
     client: Fingerprint,
+    /// Those that its client had as it began.
+    rights: Rights,
     /// For how long it is kept after a loss.
     patience: Duration,
     /// What of the protocol client and node both have.
     features: u64,
     context: Context,
-    tally: Arc<Tally>,
+    counters: Arc<Counters>,
     runs: Mutex<Runs>,
     bulk: Arc<Bulk>,
     /// Bytes that were sent in bulk.
@@ -145,10 +153,11 @@ impl Session {
             id,
             number: node.next_number(),
             client: caller.client().fingerprint,
+            rights: caller.client().rights.clone(),
             patience: node.options.limits.patience_with(caller.patience()),
             features: caller.features(),
             context: Context::new(&node.options.devices)?,
-            tally: Arc::default(),
+            counters: Arc::default(),
             runs: Mutex::default(),
             bulk: Arc::default(),
             traffic: Arc::default(),
@@ -164,6 +173,11 @@ impl Session {
         self.client
     }
 
+    /// What its client might have as it began.
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
     /// Its name.
     pub(crate) fn id(&self) -> SessionId {
         self.id
@@ -175,13 +189,13 @@ impl Session {
     }
 
     /// What its commands are counted in.
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// For how long at least one of its kernels has run on these devices, as far as calls of this tell.
     pub(crate) fn longest_on(&self, devices: &[bool], now: Duration) -> Duration {
-        let running = self.tally.running_on(devices);
+        let running = self.counters.running_on(devices);
         locked(&self.runs).longest(&running, now)
     }
 
@@ -263,7 +277,8 @@ impl Session {
     /// The time begins anew with a later loss if the client was heard on the connection that was lost, or if that has outlived the
     /// deadline. Else the client may not know that it was taken, and its own patience goes on: until then, when it would have given
     /// up. A first connection of which it does not know is none that it comes back to, and on the bulk stream it may have had
-    /// nothing to say.
+    /// nothing to say. If the connection was ended or reset, it has to come back [soon](RETURN), whether or not what it comes back with
+    /// is lost again.
     fn go_on(
         &self,
         node: &Shared,
@@ -282,11 +297,15 @@ impl Session {
         let mut last = error;
         while incoming.is_lost() {
             tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client");
-            let Some(caller) = post.wait(timer, until) else {
+            let soon = match incoming.loss() {
+                Loss::Told => timer.now() + RETURN,
+                Loss::Silent => until,
+            };
+            let Some(caller) = post.wait(timer, until.min(soon)) else {
                 break;
             };
             let (_, epoch, received) = caller.session();
-            let welcome = quipu_wire::message::Welcome {
+            let welcome = quipu_protocol::message::Welcome {
                 epoch,
                 received: incoming.last(),
                 ..node.welcome(Some(self))
@@ -359,7 +378,7 @@ impl Session {
             (self.number, self.features),
             self.context.clone(),
             ends.clone(),
-            self.tally.clone(),
+            self.counters.clone(),
             (self.bulk.clone(), self.peers.clone()),
         );
         std::thread::scope(|scope| {

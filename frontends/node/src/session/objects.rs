@@ -2,17 +2,19 @@
 
 use super::Broken;
 use super::kernel::{Kind, NodeKernel, Pace};
+use super::text::{Compiled, TextLaunch, runs_texts};
 use crate::limits::Limits;
 use crate::native::{Launch, Maker, Parameter};
 use crate::node::Shared;
 use crate::watch::Stopwatch;
-use quipu_core::memory::mapping::HostQueue;
-use quipu_core::{
+use quipu_kernel_ir::{KernelText, TextLanguage};
+use quipu_protocol::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
+use quipu_scheduler::error::{BufferName, Unit};
+use quipu_scheduler::memory::mapping::HostQueue;
+use quipu_scheduler::{
     BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed,
     Priority, Queue, QueueOptions, Result,
 };
-use quipu_kernel_ir::{KernelText, TextLanguage};
-use quipu_wire::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,8 +26,8 @@ use std::time::Duration;
 /// A session's program.
 #[derive(Clone)]
 pub(crate) enum Program {
-    /// A text, and what drivers know it by.
-    Text(Arc<KernelText>, CodeKey),
+    /// A text, what drivers know it by, and what processors make of it.
+    Text(Arc<KernelText>, CodeKey, Arc<Compiled>),
     /// A kernel that devices have built in, and what drivers know it by.
     BuiltIn(Arc<BuiltIn>, CodeKey),
     /// A kernel of the node's own.
@@ -105,17 +107,6 @@ impl Objects {
             .context
             .memory(create.size)
             .map_err(|error| Broken::of(&error))?;
-        if create.content_size != 0 {
-            let size = self.buffers.get(&create.content_size).cloned();
-            let Some(size) = size.filter(|size| size.size() >= 8) else {
-                return Err(Broken::rule(
-                    "the buffer of a content size is none, or too small",
-                ));
-            };
-            memory
-                .set_content_size(Some(size))
-                .map_err(|error| Broken::of(&error))?;
-        }
         self.last_buffer = create.buffer;
         self.bytes = bytes;
         self.node.bytes.fetch_add(create.size, Ordering::AcqRel);
@@ -149,6 +140,11 @@ impl Objects {
         if range.end > memory.size() {
             let error = ErrorKind::OutOfBounds {
                 what: "use a buffer",
+                buffer: BufferName {
+                    label: memory.label(),
+                    argument: None,
+                },
+                unit: Unit::Bytes,
                 start: range.start,
                 end: range.end,
                 size: memory.size(),
@@ -187,7 +183,11 @@ impl Objects {
                     options: create.options.to_owned(),
                 };
                 let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-                Program::Text(Arc::new(text), CodeKey::of::<Program>(number))
+                Program::Text(
+                    Arc::new(text),
+                    CodeKey::of::<Program>(number),
+                    Arc::default(),
+                )
             }
             ProgramFormat::Native => {
                 let name = create.source.try_into();
@@ -257,7 +257,17 @@ impl Objects {
                     "serve from a program that was built with the same kernel, or write it in OpenCL C",
                 );
             }
-            Some(Program::Text(text, key)) => {
+            Some(Program::Text(text, _, compiled)) if runs_texts(device) => {
+                let launch = TextLaunch::new(
+                    text.clone(),
+                    compiled.clone(),
+                    passed.clone(),
+                    self.compiling.clone(),
+                    self.stopwatch.clone(),
+                );
+                Ok(NodeKernel::new(Kind::Compiled(launch)))
+            }
+            Some(Program::Text(text, key, _)) => {
                 if !device.driver().takes_code(TypeId::of::<KernelText>()) {
                     return unsupported(
                         format!("compile kernel '{}' in OpenCL C", text.entry),

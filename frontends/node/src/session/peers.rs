@@ -8,23 +8,23 @@
 //!    a *receive* names, as many as that, once; or that a placeholder has come about.
 //! 4. A placeholder comes about by the first who says so, the peer or the client, and is forgotten when the client has.
 //!
-//! The other direction is in [`courier`](super::courier).
+//! The other direction is in [`peer_sender`](super::peer_sender).
 
 use super::Broken;
 use super::bulk::{Bulk, Took};
-use super::courier::{Courier, Turns};
 use super::links;
+use super::peer_sender::{PeerSender, Turns};
 use crate::locked;
 use crate::node::Shared;
-use quipu_core::driver::Lender;
-use quipu_core::{Event, UserEvent};
 use quipu_link::connection::Connection;
 use quipu_link::stream::{Duplex, Outgoing};
 use quipu_link::{Fingerprint, LinkError};
-use quipu_wire::frame::Stream;
-use quipu_wire::message::{
+use quipu_protocol::frame::Stream;
+use quipu_protocol::message::{
     self, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message, PeerRole, Taken, Ticket,
 };
+use quipu_scheduler::driver::InlineExecutor;
+use quipu_scheduler::{Event, UserEvent};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub(crate) struct Peers {
 #[derive(Default)]
 struct State {
     /// Whom this session dials.
-    couriers: HashMap<u64, (u32, Arc<Courier>)>,
+    peer_senders: HashMap<u64, (u32, Arc<PeerSender>)>,
     turns: Turns,
     /// Who may come.
     expected: HashMap<u64, Expected>,
@@ -92,11 +92,11 @@ impl Peers {
         if state.closed {
             return Ok(());
         }
-        if state.couriers.len() + state.expected.len() >= MOST {
+        if state.peer_senders.len() + state.expected.len() >= MOST {
             return Err(Broken::limit("more peers than any session has"));
         }
         let known = match peer.role {
-            PeerRole::Dials => state.couriers.get(&peer.peer).map(|(epoch, _)| *epoch),
+            PeerRole::Dials => state.peer_senders.get(&peer.peer).map(|(epoch, _)| *epoch),
             PeerRole::Awaits => state.expected.get(&peer.peer).map(|known| known.epoch),
         };
         if known.is_some_and(|known| peer.epoch <= known) {
@@ -106,12 +106,14 @@ impl Peers {
         }
         match peer.role {
             PeerRole::Dials => {
-                let courier =
-                    Courier::start(node, bulk, &state.turns, peer).map_err(|error| Broken {
+                let peer_sender =
+                    PeerSender::start(node, bulk, &state.turns, peer).map_err(|error| Broken {
                         reason: GoodbyeReason::Internal,
                         text: format!("the system gives no thread: {error}"),
                     })?;
-                let before = state.couriers.insert(peer.peer, (peer.epoch, courier));
+                let before = state
+                    .peer_senders
+                    .insert(peer.peer, (peer.epoch, peer_sender));
                 drop(state);
                 if let Some((_, before)) = before {
                     before.lose();
@@ -132,12 +134,12 @@ impl Peers {
     }
 
     /// The way to a peer, if there was ever one.
-    pub(super) fn courier(&self, peer: u64) -> Option<Arc<Courier>> {
+    pub(super) fn peer_sender(&self, peer: u64) -> Option<Arc<PeerSender>> {
         let state = locked(&self.state);
         state
-            .couriers
+            .peer_senders
             .get(&peer)
-            .map(|(_, courier)| courier.clone())
+            .map(|(_, peer_sender)| peer_sender.clone())
     }
 
     /// The connections with other nodes, by what the client calls them.
@@ -159,13 +161,13 @@ impl Peers {
             };
             links.push((*peer, link));
         }
-        let couriers = state.couriers.iter();
-        let couriers: Vec<_> = couriers
-            .map(|(peer, (_, courier))| (*peer, courier.clone()))
+        let peer_senders = state.peer_senders.iter();
+        let peer_senders: Vec<_> = peer_senders
+            .map(|(peer, (_, peer_sender))| (*peer, peer_sender.clone()))
             .collect();
         drop(state);
-        for (peer, courier) in couriers {
-            links.extend(courier.link().map(|link| (peer, link)));
+        for (peer, peer_sender) in peer_senders {
+            links.extend(peer_sender.link().map(|link| (peer, link)));
         }
         links.sort_unstable_by_key(|(peer, _)| *peer);
         links.into_iter().map(|(_, link)| link).collect()
@@ -226,7 +228,7 @@ impl Peers {
         }
         let mut lenders = node.lenders();
         let ended = loop {
-            let take = |lenders: &mut Vec<Box<dyn Lender>>, message: &Message<'_>, _| {
+            let take = |lenders: &mut Vec<Box<dyn InlineExecutor>>, message: &Message<'_>, _| {
                 lenders.iter_mut().for_each(|lender| lender.begin());
                 let taken = |transfer, took| match took {
                     Took::All => Ok(Some(transfer)),
@@ -246,7 +248,7 @@ impl Peers {
                     _ => Err(Some("a message that has no place there")),
                 }
             };
-            let rest = |lenders: &mut Vec<Box<dyn Lender>>| {
+            let rest = |lenders: &mut Vec<Box<dyn InlineExecutor>>| {
                 lenders.iter_mut().for_each(|lender| {
                     lender.run();
                     lender.end();
@@ -338,18 +340,20 @@ impl Peers {
         let mut state = locked(&self.state);
         state.closed = true;
         let State {
-            couriers,
+            peer_senders,
             come,
             placeholders,
             expected,
             ..
         } = &mut *state;
         expected.clear();
-        let (couriers, come) = (std::mem::take(couriers), std::mem::take(come));
+        let (peer_senders, come) = (std::mem::take(peer_senders), std::mem::take(come));
         let placeholders = std::mem::take(placeholders);
         drop(state);
         self.changed.notify_all();
-        couriers.values().for_each(|(_, courier)| courier.lose());
+        peer_senders
+            .values()
+            .for_each(|(_, peer_sender)| peer_sender.lose());
         come.values().for_each(|(_, out)| out.abort(reason));
         for (_, event) in placeholders.into_values() {
             if let Some(event) = event {

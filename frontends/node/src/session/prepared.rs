@@ -1,8 +1,8 @@
 //! Launches as they were made last: a program launches the same again and again, with other waits.
 
 use super::kernel::NodeKernel;
-use quipu_core::{AccessMode, MemoryRef};
-use quipu_wire::message::Launch;
+use quipu_protocol::message::Launch;
+use quipu_scheduler::{AccessMode, MemoryRef};
 use smallvec::SmallVec;
 use std::ops::{Index, Range};
 
@@ -35,7 +35,7 @@ impl Prepared {
 struct Said {
     device: u32,
     program: u64,
-    lengths: [usize; 7],
+    lengths: [usize; 8],
     bytes: SmallVec<[u8; 256]>,
 }
 
@@ -117,10 +117,10 @@ impl Index<usize> for PreparedLaunches {
 mod tests {
     use super::super::kernel::Kind;
     use super::*;
-    use quipu_core::operation::NativeKernel;
-    use quipu_core::{CodeKey, Passed, RawArgument};
     use quipu_kernel_ir::{KernelText, TextLanguage};
-    use quipu_wire::message::Word;
+    use quipu_protocol::message::Word;
+    use quipu_scheduler::operation::NativeKernel;
+    use quipu_scheduler::{CodeKey, Passed, RawArgument};
     use std::sync::Arc;
 
     fn prepared(groups: u64) -> Prepared {
@@ -145,6 +145,7 @@ mod tests {
             blocks: &[],
             threads: &[],
             elements: &[],
+            offset: &[],
             shared,
             parameters: &[],
             extents,
@@ -160,7 +161,7 @@ mod tests {
             "once"
         }
 
-        unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+        unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_scheduler::Result<()> {
             Ok(())
         }
     }

@@ -5,12 +5,12 @@ use super::bulk::{Loan, Parked, Place, Write};
 use super::commands::{Begun, Done, Work, access, plain};
 use super::ends;
 use super::landing::Landing;
-use quipu_core::memory::mapping::Lent;
-use quipu_core::operation::Step;
-use quipu_core::{
+use quipu_protocol::message::{self, Command, Stride};
+use quipu_scheduler::memory::mapping::HostLease;
+use quipu_scheduler::operation::Step;
+use quipu_scheduler::{
     AccessMode, Device, Error, ErrorKind, Event, MemoryRef, MemorySpace, Queue, UserEvent,
 };
-use quipu_wire::message::{self, Command, Stride};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -314,7 +314,7 @@ impl Work {
         let own = loan.clone();
         let begin = move |lent| Loan::begin(&own, lent);
         // Its bytes are looked for before the first of them comes.
-        let expected = Write::new(Place::Lent(loan.clone()), bytes);
+        let expected = Write::new(Place::HostLease(loan.clone()), bytes);
         if !self.bulk.expect(write.transfer, expected) {
             return Err(not_larger());
         }
@@ -343,7 +343,7 @@ impl Work {
             return Err(not_larger());
         }
         let (bulk, transfer) = (self.bulk.clone(), read.transfer);
-        let begin = move |lent: Option<Lent>| {
+        let begin = move |lent: Option<HostLease>| {
             if let Some(lent) = lent {
                 bulk.lent_is_ready(transfer, lent);
             }

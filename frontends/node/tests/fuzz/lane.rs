@@ -2,8 +2,8 @@
 
 use quipu_link::LinkError;
 use quipu_link::connection::Connection;
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{Acknowledge, Message, Ping};
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{Acknowledge, Message, Ping};
 
 /// One stream of a session: what is to be sent, and under which numbers.
 pub(crate) struct Lane {

@@ -12,12 +12,10 @@ mod script;
 #[path = "../support/mod.rs"]
 mod support;
 /// Messages of all kinds.
-#[path = "../../../../wire/tests/support/mod.rs"]
+#[path = "../../../../net/protocol/tests/support/mod.rs"]
 mod wire;
 
 use quipu_conformance::Watchdog;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{Device, Driver, ErrorKind, RawArgument};
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;
 use quipu_link::Key;
@@ -25,7 +23,9 @@ use quipu_link::client::Dial;
 use quipu_link::timer::ManualTimer;
 use quipu_node::native::{Name, Parameter};
 use quipu_node::{Limits, Maker};
-use quipu_wire::message::{Message, Ping};
+use quipu_protocol::message::{Message, Ping};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{Device, Driver, ErrorKind, RawArgument};
 use random::Random;
 use remains::{Remains, bytes_in_use, panics};
 use script::{Script, Seen};
@@ -56,7 +56,7 @@ impl NativeKernel for Does {
         "a test's kernel"
     }
 
-    unsafe fn run(&self, arguments: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+    unsafe fn run(&self, arguments: &[RawArgument], _: Range<u32>) -> quipu_scheduler::Result<()> {
         match self {
             Self::Nothing => Ok(()),
             Self::Fails => Err(ErrorKind::Kernel {
@@ -88,7 +88,7 @@ fn natives() -> HashMap<Name, Maker> {
             Parameter::Memory { mode, .. } => Some(*mode),
             Parameter::Value(_) => None,
         });
-        let first = memories.position(|mode| mode == quipu_core::AccessMode::ReadWrite);
+        let first = memories.position(|mode| mode == quipu_scheduler::AccessMode::ReadWrite);
         let is_one = launch.passed.blocks.iter().product::<u64>() == 1;
         Ok(Box::new(match first {
             Some(first) if is_one => Does::Adds(first),

@@ -13,19 +13,19 @@ static IN_USE: AtomicI64 = AtomicI64::new(0);
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the system's allocator asks its caller for the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the system's allocator asks its caller for the same.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         IN_USE.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the system's allocator asks its caller for the same.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

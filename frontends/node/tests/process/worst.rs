@@ -1,13 +1,13 @@
 //! Kernels that do their worst, and some that mean no harm.
 
 use crate::KEYS;
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument};
 use quipu_kernel_ir::Module;
 use quipu_link::timer::ManualTimer;
 use quipu_node::Maker;
 use quipu_node::native::Name;
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument};
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ impl NativeKernel for Kernel {
         "a test's kernel"
     }
 
-    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_scheduler::Result<()> {
         (self.0)().map_err(|message| {
             ErrorKind::Kernel {
                 what: "a test's kernel".to_owned(),
@@ -45,7 +45,7 @@ impl NativeKernel for NeverCompiled {
         "a test's kernel"
     }
 
-    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_core::Result<()> {
+    unsafe fn run(&self, _: &[RawArgument], _: Range<u32>) -> quipu_scheduler::Result<()> {
         Ok(())
     }
 
@@ -63,13 +63,13 @@ impl PortableKernel for NeverCompiled {
         TypeId::of::<Module>()
     }
 
-    fn code(&self) -> quipu_core::Result<Arc<dyn Any + Send + Sync>> {
+    fn code(&self) -> quipu_scheduler::Result<Arc<dyn Any + Send + Sync>> {
         loop {
             TIME.advance(Duration::from_secs(1));
         }
     }
 
-    fn pass(&self, _: &[Argument], _: &mut Passed) -> quipu_core::Result<()> {
+    fn pass(&self, _: &[Argument<'_>], _: &mut Passed) -> quipu_scheduler::Result<()> {
         Ok(())
     }
 }
@@ -261,6 +261,7 @@ pub(super) fn pry() -> Result<(), String> {
         done.push("reached the network".to_owned());
     }
     done.extend(memory_without_limits());
+    done.extend(reach_of_others(node.cast_signed()));
     // And what it needs works.
     let scratch = std::env::temp_dir().join("file");
     if let Err(error) = std::fs::write(scratch, "x") {
@@ -270,6 +271,55 @@ pub(super) fn pry() -> Result<(), String> {
         return Ok(());
     }
     Err(done.join(", "))
+}
+
+/// What touches other processes of the user, and new namespaces, as far as it can be had.
+fn reach_of_others(node: libc::pid_t) -> Vec<String> {
+    let mut done = Vec::new();
+    let mut tried = |what: &str, result: libc::c_long| {
+        if result >= 0 {
+            done.push(what.to_owned());
+        }
+    };
+    let node = libc::c_long::from(node);
+    let priority = libc::sched_param { sched_priority: 0 };
+    let call = |number, arguments: [libc::c_long; 3]| {
+        let [a, b, c] = arguments;
+        // SAFETY: they take numbers, and one that is there until the call returns.
+        unsafe { libc::syscall(number, a, b, c) }
+    };
+    let (local, datagram) = (libc::AF_UNIX.into(), libc::SOCK_DGRAM.into());
+    tried(
+        "a socket for datagrams",
+        call(libc::SYS_socket, [local, datagram, 0]),
+    );
+    tried(
+        "the node's signals",
+        call(libc::SYS_fcntl, [0, libc::F_SETOWN.into(), node]),
+    );
+    tried("signals of a file", call(libc::SYS_fcntl, [0, 10, 9]));
+    tried(
+        "the node's priority",
+        call(libc::SYS_setpriority, [0, node, 19]),
+    );
+    let priority = (&raw const priority).expose_provenance() as libc::c_long;
+    let batch = libc::SCHED_BATCH.into();
+    tried(
+        "the node's scheduling",
+        call(libc::SYS_sched_setscheduler, [node, batch, priority]),
+    );
+    let file_system = c"tmpfs".as_ptr().expose_provenance() as libc::c_long;
+    tried("a file system", call(libc::SYS_fsopen, [file_system, 0, 0]));
+    let child = call(
+        libc::SYS_clone,
+        [(libc::CLONE_NEWUSER | libc::SIGCHLD).into(), 0, 0],
+    );
+    if child == 0 {
+        // SAFETY: it returns to nobody.
+        unsafe { libc::_exit(0) };
+    }
+    tried("a namespace", child);
+    done
 }
 
 /// Memory that a process's limits do not see, as far as it can be had.

@@ -1,7 +1,7 @@
 //! A client that computes, and looks whether all is as it left it, while others do their worst beside it.
 
 use super::{Client, Rig, buffer, command, fill, read};
-use quipu_wire::message::{Fill, Message, Operation};
+use quipu_protocol::message::{Fill, Message, Operation};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Runs `worst` beside such a client of the rig's first key, which is busy when it begins, and goes on after it. What the

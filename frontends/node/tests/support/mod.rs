@@ -4,7 +4,6 @@
 
 pub(crate) mod honest;
 
-use quipu_core::{Device, Driver};
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_link::client::Dial;
 use quipu_link::clients::Clients;
@@ -15,11 +14,12 @@ use quipu_link::invitation::Invitations;
 use quipu_link::session::{Greeted, Terms};
 use quipu_link::{Fingerprint, Folder, Key, LinkError};
 use quipu_node::{Limits, Node, Options};
-use quipu_wire::batch::Batch;
-use quipu_wire::message::{
+use quipu_protocol::batch::Batch;
+use quipu_protocol::message::{
     Acknowledge, Command, CreateBuffer, Failure, Fill, GoodbyeReason, Launch, Message, Operation,
     Priority, Read, Wait, Word,
 };
+use quipu_scheduler::{Device, Driver};
 use std::net::TcpListener;
 use std::num::NonZero;
 use std::path::Path;
@@ -60,6 +60,8 @@ impl Rig {
             limits,
             ..Options::new(pool())
         };
+        // Clients here are silent for as long as a test likes.
+        options.lacks |= quipu_protocol::PULSE;
         set(&mut options, folder.path());
         let node = Node::serve(options, gate, listener).unwrap();
         let keys = ["one", "two"].map(|name| {
@@ -122,7 +124,7 @@ impl Rig {
 /// A session's command stream, message by message.
 pub(crate) struct Client {
     pub(crate) connection: Connection,
-    pub(crate) session: (quipu_wire::message::SessionId, u32),
+    pub(crate) session: (quipu_protocol::message::SessionId, u32),
     /// The session's own key, if it has a process.
     pub(crate) key: Option<Fingerprint>,
     sent: u64,
@@ -228,11 +230,7 @@ impl Client {
 }
 
 pub(crate) fn buffer(buffer: u64, size: u64) -> Message<'static> {
-    Message::CreateBuffer(CreateBuffer {
-        buffer,
-        size,
-        content_size: 0,
-    })
+    Message::CreateBuffer(CreateBuffer { buffer, size })
 }
 
 pub(crate) fn command<'a>(event: u64, waits: &'a [Wait], operation: Operation<'a>) -> Message<'a> {
@@ -267,6 +265,7 @@ pub(crate) fn one_thread(program: u64) -> Operation<'static> {
         blocks: ONE,
         threads: ONE,
         elements: ONE,
+        offset: &[],
         shared: &[],
         parameters: &[],
         extents: &[],

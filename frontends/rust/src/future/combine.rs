@@ -1,7 +1,7 @@
 //! Several futures as one.
 
 use super::Waitable;
-use quipu_core::{Clock, ErrorKind, Event, Result, SystemClock};
+use quipu_scheduler::{Clock, ErrorKind, Event, Result, SystemClock};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -52,7 +52,7 @@ pub trait Combined: sealed::Combined {}
 impl<C: sealed::Combined> Combined for C {}
 
 mod sealed {
-    use quipu_core::{Event, Result};
+    use quipu_scheduler::{Event, Result};
     use std::task::Context;
 
     /// Futures that can be made the parts of one.
@@ -341,7 +341,7 @@ impl<P: Parts> fmt::Debug for WhenAll<P> {
     }
 }
 
-fn taken_before(what: &'static str) -> quipu_core::Error {
+fn taken_before(what: &'static str) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what,
         problem: "its value was taken before; a future gives it once".to_owned(),
@@ -501,20 +501,13 @@ impl<F: Waitable> WhenAny<F> {
         };
         let mut rest = std::mem::take(&mut self.futures);
         rest.remove(index);
-        rest.iter_mut()
-            .for_each(|future| unlink(future.event_mut()));
+        rest.iter_mut().for_each(Waitable::forget_waker);
         Poll::Ready(Ok(First {
             index,
             result,
             rest,
         }))
     }
-}
-
-/// Takes an event's waker out again: a clone has none, and the drop of the
-/// original does it.
-fn unlink(event: &mut Event) {
-    *event = event.clone();
 }
 
 impl<F: Waitable> Future for WhenAny<F> {

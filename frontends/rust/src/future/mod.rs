@@ -9,7 +9,7 @@ mod combine;
 
 pub use combine::{Combined, First, WhenAll, WhenAny, when_all, when_any};
 
-use quipu_core::{ErrorKind, Event, Result};
+use quipu_scheduler::{ErrorKind, Event, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -24,8 +24,8 @@ pub trait Waitable: Future<Output = Result<Self::Value>> + Unpin {
     /// The event that it is over with.
     fn event(&self) -> &Event;
 
-    /// The event that it is over with, to be polled in its place.
-    fn event_mut(&mut self) -> &mut Event;
+    /// Takes out the waker that it was polled with last. Of one that holds an event: [`Event::forget_waker`].
+    fn forget_waker(&mut self);
 
     /// Asks that its command not be run, as [`Event::cancel`].
     fn cancel(&self) {
@@ -40,8 +40,8 @@ impl Waitable for Event {
         self
     }
 
-    fn event_mut(&mut self) -> &mut Event {
-        self
+    fn forget_waker(&mut self) {
+        Event::forget_waker(self);
     }
 }
 
@@ -145,8 +145,8 @@ impl<V> Waitable for Pending<V> {
         &self.event
     }
 
-    fn event_mut(&mut self) -> &mut Event {
-        &mut self.event
+    fn forget_waker(&mut self) {
+        self.event.forget_waker();
     }
 }
 

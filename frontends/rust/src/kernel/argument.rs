@@ -2,10 +2,10 @@
 
 use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
-use crate::element::Element;
+use crate::element::{Element, first_invalid};
 use crate::layout::{Layout, View};
-use quipu_core::{Access, AccessMode, ErrorKind, RawArgument, Result};
 use quipu_kernel::{GlobalMut, GlobalRef};
+use quipu_scheduler::{Access, AccessMode, ErrorKind, RawArgument, Result};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
@@ -15,6 +15,9 @@ use std::marker::PhantomData;
 /// The views of an argument reach its own bytes and nothing else, and write them
 /// only if its access does.
 pub unsafe trait Stored: Send + Sync + 'static {
+    /// Which of a tuple's members are in memory: a bit for each, from the lowest. Of one argument, 1 if it is.
+    const PLACES: u64 = 1;
+
     /// What a kernel is given.
     type View<'a>;
 
@@ -29,7 +32,9 @@ pub unsafe trait Stored: Send + Sync + 'static {
     ///
     /// # Safety
     /// The arguments are the command's, valid for `'a` in their modes. Views that
-    /// write are given to one partition, which hands disjoint parts to threads.
+    /// write are given to one partition each, which hands disjoint parts to threads. Of several
+    /// views of an argument, as each call of [`NativeKernel::run`](quipu_scheduler::operation::NativeKernel::run) has one, each
+    /// runs other groups of the same division: see [`GlobalMut::from_raw_parts`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>>;
 
     /// As [`Stored::view`], for a host task.
@@ -72,7 +77,10 @@ pub trait Shared: Stored {
 }
 
 /// One argument of a launch or host task, as it is passed.
-pub trait Argument<'b> {
+///
+/// # Safety
+/// What is stored reaches what the access says, in its mode, and nothing else.
+pub unsafe trait Argument<'b> {
     /// What the command keeps of it.
     type Stored: Stored;
 
@@ -84,7 +92,10 @@ pub trait Argument<'b> {
 }
 
 /// A tuple of up to eight [`Argument`]s.
-pub trait Arguments<'b> {
+///
+/// # Safety
+/// What is stored reaches what the accesses that are added say, each in its mode and in this order, and nothing else.
+pub unsafe trait Arguments<'b> {
     /// What the command keeps of them.
     type Stored: Stored;
 
@@ -153,7 +164,7 @@ pub(crate) fn refuse_gaps(what: &'static str, stored: &impl Stored) -> Result<()
 }
 
 #[cold]
-fn gaps(what: &'static str) -> quipu_core::Error {
+fn gaps(what: &'static str) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what,
         problem: "a view with gaps between its rows is no slice; pass its `buffer()` and its \
@@ -161,6 +172,12 @@ fn gaps(what: &'static str) -> quipu_core::Error {
             .to_owned(),
     }
     .into()
+}
+
+/// Has an error that names a buffer say which argument that is, where these are in memory: see [`Stored::PLACES`].
+#[cold]
+pub(crate) fn placed(error: quipu_scheduler::Error, places: u64) -> quipu_scheduler::Error {
+    error.with_argument(|buffer| (0..64).filter(|at| places >> at & 1 == 1).nth(buffer))
 }
 
 /// Refuses accesses of which one writes what another touches.
@@ -181,7 +198,7 @@ pub(crate) fn refuse_overlap(what: &'static str, accesses: &[Access<'_>]) -> Res
 }
 
 #[cold]
-fn overlap(what: &'static str, one: &Access<'_>, other: &Access<'_>) -> quipu_core::Error {
+fn overlap(what: &'static str, one: &Access<'_>, other: &Access<'_>) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what,
         problem: format!(
@@ -214,8 +231,36 @@ unsafe fn elements<T>(raw: &mut Raw<'_>) -> Result<(*mut T, usize)> {
     Ok((pointer, argument.length / size_of::<T>()))
 }
 
+/// These elements, if all their bits are values of `T`: other devices, and other machines, may leave what they like.
+///
+/// # Errors
+/// Says which are not.
+///
+/// # Safety
+/// They are there, initialised, and nobody writes them meanwhile.
+#[inline]
+pub(crate) unsafe fn values<T: Element>(pointer: *mut T, length: usize) -> Result<(*mut T, usize)> {
+    // SAFETY: as the caller promises; aligned, as `elements` has seen.
+    match unsafe { first_invalid(pointer, length) } {
+        None => Ok((pointer, length)),
+        Some(index) => Err(no_value::<T>(index)),
+    }
+}
+
 #[cold]
-fn unresolved(problem: &str) -> quipu_core::Error {
+fn no_value<T>(index: usize) -> quipu_scheduler::Error {
+    ErrorKind::InvalidArgument {
+        what: "run code on a buffer",
+        problem: format!(
+            "the bits of element {index}, of those it was to be given, are no value of {}; what wrote them is wrong",
+            std::any::type_name::<T>()
+        ),
+    }
+    .into()
+}
+
+#[cold]
+fn unresolved(problem: &str) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what: "run a kernel",
         problem: format!("{problem}; this is an error of the device's driver"),
@@ -292,12 +337,16 @@ unsafe impl<T: Element> Stored for Read<T> {
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T>> {
         // SAFETY: as the caller promises.
-        unsafe { elements(raw).map(|(pointer, length)| GlobalRef::from_raw_parts(pointer, length)) }
+        unsafe {
+            let (pointer, length) = elements(raw)?;
+            let (pointer, length) = values::<T>(pointer, length)?;
+            Ok(GlobalRef::from_raw_parts(pointer, length))
+        }
     }
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
         unsafe { self.each(raw) }
     }
 }
@@ -307,9 +356,11 @@ impl<T: Element> Shared for Read<T> {
 
     #[inline]
     unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the command's bytes, as the caller promises, which nobody writes while it runs: it reads them.
         unsafe {
-            elements(raw).map(|(pointer, length)| std::slice::from_raw_parts(pointer, length))
+            let (pointer, length) = elements(raw)?;
+            let (pointer, length) = values::<T>(pointer, length)?;
+            Ok(std::slice::from_raw_parts(pointer, length))
         }
     }
 }
@@ -325,15 +376,18 @@ unsafe impl<T: Element> Stored for Write<T> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the command's bytes, in a mode that writes, and run as `from_raw_parts` demands: both are this
+        // function's contract.
         unsafe { elements(raw).map(|(pointer, length)| GlobalMut::from_raw_parts(pointer, length)) }
     }
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the command's bytes, as the caller promises, which are this task's alone: it writes them, and is called once.
         unsafe {
-            elements(raw).map(|(pointer, length)| std::slice::from_raw_parts_mut(pointer, length))
+            let (pointer, length) = elements(raw)?;
+            let (pointer, length) = values::<T>(pointer, length)?;
+            Ok(std::slice::from_raw_parts_mut(pointer, length))
         }
     }
 }
@@ -349,7 +403,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
         let flat = unsafe { Write::<T>(PhantomData).view(raw) }?;
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
@@ -357,7 +411,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
         unsafe { Write::<T>(PhantomData).host(raw) }
     }
 
@@ -378,7 +432,7 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
         let flat = unsafe { Read::<T>(PhantomData).view(raw) }?;
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
@@ -386,7 +440,7 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
         unsafe { self.each(raw) }
     }
 
@@ -401,12 +455,13 @@ impl<T: Element, const D: usize> Shared for ReadView<T, D> {
 
     #[inline]
     unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a [T]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its caller for that.
         unsafe { Read::<T>(PhantomData).each(raw) }
     }
 }
 
-impl<'b, T: Element> Argument<'b> for &'b Buffer<T> {
+// SAFETY: both halves are of the same buffer, and the access writes if the stored half does.
+unsafe impl<'b, T: Element> Argument<'b> for &'b Buffer<T> {
     type Stored = Read<T>;
 
     #[inline]
@@ -415,7 +470,8 @@ impl<'b, T: Element> Argument<'b> for &'b Buffer<T> {
     }
 }
 
-impl<'b, T: Element> Argument<'b> for &'b mut Buffer<T> {
+// SAFETY: both halves are of the same buffer, and the access writes if the stored half does.
+unsafe impl<'b, T: Element> Argument<'b> for &'b mut Buffer<T> {
     type Stored = Write<T>;
 
     #[inline]
@@ -424,7 +480,8 @@ impl<'b, T: Element> Argument<'b> for &'b mut Buffer<T> {
     }
 }
 
-impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
+// SAFETY: both halves are of the same buffer, and the access writes if the stored half does.
+unsafe impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
     type Stored = Write<T>;
 
     #[inline]
@@ -434,7 +491,8 @@ impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
     }
 }
 
-impl<'b, T: Element, const D: usize> Argument<'b> for &'b View<T, D> {
+// SAFETY: both halves are of the same buffer, and the access writes if the stored half does.
+unsafe impl<'b, T: Element, const D: usize> Argument<'b> for &'b View<T, D> {
     type Stored = ReadView<T, D>;
 
     fn split(self) -> Result<(ReadView<T, D>, Option<Access<'b>>)> {
@@ -443,7 +501,8 @@ impl<'b, T: Element, const D: usize> Argument<'b> for &'b View<T, D> {
     }
 }
 
-impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> {
+// SAFETY: both halves are of the same buffer, and the access writes if the stored half does.
+unsafe impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> {
     type Stored = WriteView<T, D>;
 
     fn split(self) -> Result<(WriteView<T, D>, Option<Access<'b>>)> {
@@ -461,6 +520,7 @@ macro_rules! values {
     ($([$($generics:tt)*] $kept:ty => $type:ty, |$value:ident| $give:expr;)*) => {$(
         // SAFETY: there are no bytes to reach.
         unsafe impl<$($generics)*> Stored for $kept {
+            const PLACES: u64 = 0;
             type View<'a> = $type;
             type Host<'a> = $type;
 
@@ -492,7 +552,8 @@ macro_rules! values {
             }
         }
 
-        impl<'b, $($generics)*> Argument<'b> for $kept {
+        // SAFETY: it is a value, and reaches no memory.
+        unsafe impl<'b, $($generics)*> Argument<'b> for $kept {
             type Stored = Self;
 
             #[inline]
@@ -523,6 +584,7 @@ macro_rules! tuples {
         // SAFETY: each of them reaches its own bytes.
         #[allow(unused_variables, clippy::unused_unit)]
         unsafe impl<$($name: Stored),*> Stored for ($($name,)*) {
+            const PLACES: u64 = 0 $(| ($name::PLACES & 1) << $at)*;
             type View<'a> = ($($name::View<'a>,)*);
             type Host<'a> = ($($name::Host<'a>,)*);
 
@@ -532,13 +594,13 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>> {
-                // SAFETY: as the caller promises.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
             }
 
             #[inline]
             unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>> {
-                // SAFETY: as the caller promises.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
                 Ok(($(unsafe { self.$at.host(raw) }?,)*))
             }
 
@@ -554,13 +616,14 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn each<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Each<'a>> {
-                // SAFETY: as the caller promises.
+                // SAFETY: the argument is of this type, and valid for `'a`: `Shared::each` asks its caller for that.
                 Ok(($(unsafe { self.$at.each(raw) }?,)*))
             }
         }
 
+        // SAFETY: each member keeps to the same, and they are stored in the order of their accesses.
         #[allow(unused_variables, clippy::unused_unit)]
-        impl<'b, $($name: Argument<'b>),*> Arguments<'b> for ($($name,)*) {
+        unsafe impl<'b, $($name: Argument<'b>),*> Arguments<'b> for ($($name,)*) {
             type Stored = ($($name::Stored,)*);
 
             #[inline]
@@ -611,4 +674,31 @@ pub(crate) unsafe fn host_views<'a, S: Stored>(
 ) -> Result<S::Host<'a>> {
     // SAFETY: as the caller promises.
     unsafe { stored.host(&mut raw.iter()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a node may send them.
+    #[test]
+    fn bits_that_are_no_value_are_no_reference() {
+        let mut bytes = [0_u8, 1, 2];
+        let mut of = |length| RawArgument {
+            pointer: bytes.as_mut_ptr(),
+            length,
+        };
+        let (all, first) = ([of(3)], [of(2)]);
+        // SAFETY: the bytes are there, and borrowed by one of these at a time.
+        unsafe {
+            assert!(Read::<bool>(PhantomData).host(&mut all.iter()).is_err());
+            let error = Write::<bool>(PhantomData).host(&mut all.iter());
+            let error = error.expect_err("two is no bool").to_string();
+            assert!(error.contains("element 2"), "{error}");
+            let values = Write::<bool>(PhantomData).host(&mut first.iter());
+            assert_eq!(values.expect("these are"), [false, true]);
+            let values = Read::<u8>(PhantomData).host(&mut all.iter());
+            assert_eq!(values.expect("any bits are"), [0, 1, 2]);
+        }
+    }
 }

@@ -97,7 +97,7 @@ impl<K: Kernel<D>, const D: usize> Bound<D> for BoundKernel<'_, K, D> {
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
         let launch = erase(self.kernel, self.output, division)?;
-        // SAFETY: as the caller promises.
+        // SAFETY: each group is run once: `Bound::run` asks its caller for the same.
         unsafe { launch.run_groups(groups, scratch) }
     }
 }
@@ -113,7 +113,7 @@ impl<K: BlockKernel<D>, const D: usize> Bound<D> for BoundBlocks<'_, K, D> {
     ) -> Result<(), KernelError> {
         let launch = erase_block(self.kernel, self.output, division)?;
         limits.check_shared_bytes(launch.shared_bytes())?;
-        // SAFETY: as the caller promises.
+        // SAFETY: each group is run once: `Bound::run` asks its caller for the same.
         unsafe { launch.run_groups(groups, scratch) }
     }
 }
@@ -127,7 +127,7 @@ impl<B: Bound<D>, const D: usize> Bound<D> for Result<B, KernelError> {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<(), KernelError> {
-        // SAFETY: as the caller promises.
+        // SAFETY: each group is run once: `Bound::run` asks its caller for the same.
         unsafe { self?.run(division, limits, groups, scratch) }
     }
 }

@@ -4,12 +4,12 @@ use super::argument::Shared;
 use super::call::Prepared;
 use crate::element::Element;
 use crate::parcel::Contained;
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
-use quipu_kernel::build::ir::{Allowances, Module};
+use quipu_kernel::emit::ir::{Allowances, Module};
 use quipu_kernel::level::{Level, Share as LevelShare, Work, run_at};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, RunOptions, WorkDivision};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{CodeKey, ErrorKind, Passed, PortableKernel, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -63,7 +63,12 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
 
     #[inline]
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
-        let groups = u64::from(groups.start)..u64::from(groups.end);
+        let Some(groups) = self
+            .groups(groups)
+            .map_err(|error| failed(self.name(), &error))?
+        else {
+            return Ok(());
+        };
         // SAFETY: no group is run twice, and the memory is there meanwhile.
         let run = with_scratch(|scratch| unsafe {
             self.prepared
@@ -76,6 +81,19 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
         self.prepared
             .code_type()
             .map(|_| self as &dyn PortableKernel)
+    }
+}
+
+impl<P: Prepared<D>, const D: usize> LaunchBody<P, D> {
+    /// Which groups are run where these are to be run. In checking mode the part with the first group runs all of them,
+    /// and the others none: races are seen between the groups of one part.
+    #[inline]
+    fn groups(&self, part: Range<u32>) -> std::result::Result<Option<Range<u64>>, KernelError> {
+        if !RunOptions::from_environment()?.check {
+            return Ok(Some(u64::from(part.start)..u64::from(part.end)));
+        }
+        let all = 0..self.division.block_count() as u64;
+        Ok((part.start == 0).then_some(all))
     }
 }
 
@@ -114,7 +132,7 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
         })
     }
 
-    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
+    fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
         self.prepared.pass(arguments, self.division, passed)?;
         // The lengths of shared arrays go by the division.
         passed.automatic = self.automatic && passed.shared.is_empty();
@@ -123,7 +141,7 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
 }
 
 #[cold]
-fn failed(name: &str, error: &KernelError) -> quipu_core::Error {
+fn failed(name: &str, error: &KernelError) -> quipu_scheduler::Error {
     ErrorKind::Kernel {
         what: format!("kernel '{name}'"),
         message: error.to_string(),
@@ -159,8 +177,11 @@ where
         let shared = unsafe { self.stored.each(&mut raw) }?;
         let Range { start, end } = share_of(&groups, self.share, output.1);
         // SAFETY: within the elements; those of different groups are disjoint,
-        // and no group is run twice.
-        let part = unsafe { std::slice::from_raw_parts_mut(output.0.add(start), end - start) };
+        // and no group is run twice. So nobody else writes these.
+        let part = unsafe {
+            let (first, length) = super::argument::values(output.0.add(start), end - start)?;
+            std::slice::from_raw_parts_mut(first, length)
+        };
         let options = RunOptions::from_environment().map_err(|error| ErrorKind::Kernel {
             what: format!("kernel '{}'", short_name::<F>()),
             message: error.to_string(),

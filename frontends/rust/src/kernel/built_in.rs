@@ -8,9 +8,9 @@ use crate::buffer::{Buffer, Overwrite};
 use crate::context::Context;
 use crate::element::Element;
 use bytemuck::AnyBitPattern;
-use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{BuiltInKernel, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::{BuiltInKernel, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone)]
 pub struct BuiltIn {
     signature: Arc<BuiltInKernel>,
-    code: Arc<quipu_core::BuiltIn>,
+    code: Arc<quipu_scheduler::BuiltIn>,
     name: &'static str,
     number: u64,
 }
@@ -31,7 +31,7 @@ impl BuiltIn {
     pub(crate) fn new(signature: &BuiltInKernel) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
-            code: Arc::new(quipu_core::BuiltIn(signature.name.clone())),
+            code: Arc::new(quipu_scheduler::BuiltIn(signature.name.clone())),
             name: interned(&signature.name),
             signature: Arc::new(signature.clone()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
@@ -159,11 +159,11 @@ impl<S: Stored> Prepared<1> for BuiltInCalled<S> {
     }
 
     fn code_type(&self) -> Option<TypeId> {
-        Some(TypeId::of::<quipu_core::BuiltIn>())
+        Some(TypeId::of::<quipu_scheduler::BuiltIn>())
     }
 
     fn key(&self) -> CodeKey {
-        CodeKey::of::<quipu_core::BuiltIn>(self.kernel.number)
+        CodeKey::of::<quipu_scheduler::BuiltIn>(self.kernel.number)
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
@@ -172,7 +172,7 @@ impl<S: Stored> Prepared<1> for BuiltInCalled<S> {
 
     fn pass(
         &self,
-        arguments: &[PackedArgument],
+        arguments: &[PackedArgument<'_>],
         division: WorkDivision<1>,
         passed: &mut Passed,
     ) -> Result<()> {

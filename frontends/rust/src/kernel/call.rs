@@ -1,30 +1,25 @@
 //! Calls of kernels: what [`Queue::launch`](crate::Queue::launch) takes.
 //!
 //! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as they were
-//! passed. [`native`] makes the same of a function that binds a kernel written by hand. A launch splits either
-//! into what the command keeps and what it accesses.
+//! passed. A launch splits them into what the command keeps and what it accesses.
 
-use super::argument::{
-    Accesses, Argument, Arguments, Raw, Read, ReadView, Stored, Write, WriteView,
-};
-use super::bind::{Bind, Bound};
+use super::argument::{Accesses, Argument, Raw, Read, ReadView, Stored, Write, WriteView};
 use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
 use crate::context::Context;
 use crate::device::Device;
 use crate::element::Element;
 use crate::layout::View;
-use crate::parcel::Contained;
 use crate::variable::{Constant, Variable};
-use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{
-    Access, AccessMode, BuiltInKernel, CodeKey, DeviceKind, ErrorKind, Passed, RawArgument, Result,
-};
-use quipu_kernel::build::ir::{Allowances, Module};
+use quipu_kernel::emit::ir::{Allowances, Module};
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
-    ByElement, ByRow, ByTile, ByValue, Entry, GroupKernel, KernelData, KernelError, Partition,
-    Reading, ReadingView, Unpartitioned, ValueParameter, View as ViewOf, WorkDivision,
+    ByElement, ByRow, ByTile, ByValue, Entry, Extent, GroupKernel, KernelData, KernelError,
+    Partition, Reading, ReadingView, Unpartitioned, ValueParameter, View as ViewOf, WorkDivision,
+};
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::{
+    Access, AccessMode, BuiltInKernel, CodeKey, DeviceKind, ErrorKind, Passed, RawArgument, Result,
 };
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -33,7 +28,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What can be launched in `D` dimensions: a [`Call`], or a [`Native`] kernel with its arguments.
+/// What can be launched in `D` dimensions: a [`Call`], or a [`Native`](super::Native) kernel with its arguments.
+#[diagnostic::on_unimplemented(
+    message = "this is no call of a kernel of as many dimensions as it is launched over",
+    label = "a kernel of an `Accelerator<1>` is launched over a number, and one of an `Accelerator<2>` over `[rows, columns]`",
+    note = "what is launched is a kernel with its arguments, `k(&x, &mut y)`; it is launched over its output's `len()` or `extent()`, or a `WorkDivision` of its dimensions"
+)]
 pub trait Launch<'b, const D: usize> {
     /// What the command keeps.
     #[doc(hidden)]
@@ -57,6 +57,16 @@ pub trait Launch<'b, const D: usize> {
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         Cow::Borrowed(of_device)
+    }
+
+    /// Refuses a launch of so many elements, if an output that threads own parts of has others.
+    ///
+    /// # Errors
+    /// Says which output, and what to write.
+    #[doc(hidden)]
+    #[inline]
+    fn check_extent(&self, _elements: Extent<D>) -> Result<()> {
+        Ok(())
     }
 
     /// What its code for other devices may do that Rust would not.
@@ -88,6 +98,12 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
+
+    /// Which of its arguments are in memory: a bit for each, from the lowest.
+    #[inline]
+    fn places(&self) -> u64 {
+        u64::MAX
+    }
 
     /// True if it has native code.
     #[inline]
@@ -124,7 +140,7 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// If it cannot be passed.
     fn pass(
         &self,
-        arguments: &[PackedArgument],
+        arguments: &[PackedArgument<'_>],
         division: WorkDivision<D>,
         passed: &mut Passed,
     ) -> Result<()> {
@@ -139,6 +155,10 @@ impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
         (**self).name()
     }
 
+    fn places(&self) -> u64 {
+        (**self).places()
+    }
+
     unsafe fn run(
         &self,
         arguments: &[RawArgument],
@@ -147,7 +167,7 @@ impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
         groups: Range<u64>,
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>> {
-        // SAFETY: as the caller promises.
+        // SAFETY: `Prepared::run` asks its caller for the same.
         unsafe { (**self).run(arguments, division, limits, groups, scratch) }
     }
 
@@ -169,7 +189,7 @@ impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
 
     fn pass(
         &self,
-        arguments: &[PackedArgument],
+        arguments: &[PackedArgument<'_>],
         division: WorkDivision<D>,
         passed: &mut Passed,
     ) -> Result<()> {
@@ -179,7 +199,7 @@ impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
 
 /// A device runs a kernel in none of the forms that it has.
 #[cold]
-pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_core::Error {
+pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quipu_scheduler::Error {
     let kernels = device.built_in_kernels();
     if device.kind() == DeviceKind::Custom {
         return ErrorKind::Unsupported {
@@ -197,6 +217,12 @@ pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quip
         (
             "native code",
             "write it with `#[kernel]`, or launch it on a device that runs native code",
+        )
+    } else if device.core().driver().runs_native_code() {
+        (
+            "in a language that it has no compiler for",
+            "install clang, lld and libLLVM of one version from 18 to 21 (on Debian and Ubuntu: apt install clang-19 lld-19), \
+             launch it on a device that has a compiler, or write it with `#[kernel]`",
         )
     } else {
         (
@@ -221,6 +247,9 @@ pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quip
 /// As [`Stored`].
 #[doc(hidden)]
 pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
+    /// As [`Stored::PLACES`].
+    const PLACES: u64 = 1;
+
     /// The view that a launch is given.
     ///
     /// # Errors
@@ -259,6 +288,83 @@ pub trait Pass<'b, P: Partition<D>, const D: usize> {
     fn elements_of_one(&self) -> usize {
         1
     }
+
+    /// How it has to fit the elements of a launch that names nothing else.
+    #[doc(hidden)]
+    #[inline]
+    fn owned(&self) -> Owned<D> {
+        Owned::Nothing
+    }
+}
+
+/// What threads own of an argument.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum Owned<const D: usize> {
+    /// Nothing, or what no caller passes.
+    Nothing,
+    /// Elements of this extent.
+    Elements([usize; D]),
+    /// So many rows.
+    Rows(usize),
+    /// A part of the part of their block, of so many elements in all.
+    OfBlocks(usize),
+}
+
+impl<const D: usize> Owned<D> {
+    /// A launch of nothing is one of any output.
+    #[inline]
+    fn fits(self, elements: Extent<D>) -> bool {
+        if elements.is_empty() {
+            return true;
+        }
+        match self {
+            Self::Nothing => true,
+            Self::Elements(extent) => elements == extent.into(),
+            Self::Rows(rows) => elements.count() == Ok(rows),
+            Self::OfBlocks(_) => false,
+        }
+    }
+
+    /// Why it does not fit, and what to write.
+    #[cold]
+    fn refuse(self, kernel: &str, number: usize, elements: Extent<D>) -> quipu_scheduler::Error {
+        let asked = elements.components();
+        let asked = match &asked[..] {
+            [one] => one.to_string(),
+            several => format!("{several:?}"),
+        };
+        let has = match self {
+            Self::Nothing => "nothing of it".to_owned(),
+            Self::Elements(extent) => match &extent[..] {
+                [one] => format!("{one} elements"),
+                several => format!("the extent {several:?}"),
+            },
+            Self::Rows(rows) => format!("{rows} rows"),
+            Self::OfBlocks(length) => {
+                format!("{length} elements, which are shared out among the launch's blocks")
+            }
+        };
+        let instead = match self {
+            Self::OfBlocks(_) => {
+                "say how many blocks there are: `WorkDivision::new(blocks, threads, elements)?`"
+            }
+            Self::Rows(_) => {
+                "launch it over the output's rows, or say the whole division, as `WorkDivision::new(blocks, threads, elements)?`"
+            }
+            Self::Nothing | Self::Elements(_) => {
+                "launch it over the output's `len()` or `extent()`, pass a part of the output, or say the whole division, \
+                 as `WorkDivision::for_elements(n, &device.limits())?`"
+            }
+        };
+        ErrorKind::InvalidArgument {
+            what: "launch a kernel",
+            problem: format!(
+                "'{kernel}' is launched over {asked}, and its argument {number}, counted from 0, has {has}; {instead}"
+            ),
+        }
+        .into()
+    }
 }
 
 macro_rules! kept {
@@ -267,7 +373,7 @@ macro_rules! kept {
         unsafe impl<$($generics)*> Kept<$partition, $dimensions> for $stored {
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, $partition, $dimensions>> {
-                // SAFETY: as the caller promises.
+                // SAFETY: `Kept::view` asks its caller for what `Stored::view` does.
                 unsafe { Stored::view(self, raw) }
             }
 
@@ -308,6 +414,8 @@ impl<T> KeptValue<T> {
 
 // SAFETY: there are no bytes to reach.
 unsafe impl<T: ValueParameter, const D: usize> Kept<ByValue<T>, D> for KeptValue<T> {
+    const PLACES: u64 = 0;
+
     #[inline]
     unsafe fn view<'a>(&self, _raw: &mut Raw<'a>) -> Result<ViewOf<'a, ByValue<T>, D>> {
         Ok(self.0)
@@ -331,7 +439,7 @@ impl<'b, T: ValueParameter, const D: usize> Pass<'b, ByValue<T>, D> for T {
 }
 
 macro_rules! pass {
-    ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt $(, $elements:ident)?;)*) => {$(
+    ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt $(=> $owned:ident $(, $elements:ident)?)?;)*) => {$(
         impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for $from {
             type Kept = $kept;
 
@@ -343,10 +451,17 @@ macro_rules! pass {
                 Argument::split(self)
             }
 
-            $(#[inline]
-            fn elements_of_one(&self) -> usize {
-                $elements(self)
-            })?
+            $(
+                #[inline]
+                fn owned(&self) -> Owned<$dimensions> {
+                    $owned(self)
+                }
+
+                $(#[inline]
+                fn elements_of_one(&self) -> usize {
+                    $elements(self)
+                })?
+            )?
         }
     )*};
 }
@@ -355,24 +470,48 @@ fn elements_of_row<T: Element>(plane: &View<T, 2>) -> usize {
     plane.extent()[1]
 }
 
+fn elements<T: Element>(buffer: &Buffer<T>) -> Owned<1> {
+    Owned::Elements([buffer.len()])
+}
+
+fn placed_elements<T: Element, const D: usize>(view: &View<T, D>) -> Owned<D> {
+    Owned::Elements(view.extent())
+}
+
+fn overwritten<T: Element>(buffer: &Overwrite<'_, T>) -> Owned<1> {
+    elements(buffer.buffer)
+}
+
+fn rows<T: Element, const D: usize>(plane: &View<T, 2>) -> Owned<D> {
+    Owned::Rows(plane.extent()[0])
+}
+
+fn of_blocks<T: Element, const D: usize>(buffer: &Buffer<T>) -> Owned<D> {
+    Owned::OfBlocks(buffer.len())
+}
+
+fn overwritten_of_blocks<T: Element, const D: usize>(buffer: &Overwrite<'_, T>) -> Owned<D> {
+    of_blocks(buffer.buffer)
+}
+
 pass! {
     [T: Element + KernelData, const D: usize] &'b Buffer<T> => Read<T>: Reading<T>, D;
     [T: Element + KernelData, const D: usize] &'b Buffer<T> => Read<T>: ReadingView<T, 1>, D;
     [T: Element + KernelData, const E: usize, const D: usize] &'b View<T, E> => ReadView<T, E>: ReadingView<T, E>, D;
-    [T: Element] &'b mut Buffer<T> => Write<T>: ByElement<T>, 1;
-    [T: Element] &'b mut Buffer<T> => Write<T>: ByTile<T>, 1;
-    [T: Element] &'b mut Buffer<T> => Write<T>: ByBlockTile<T>, 1;
-    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByElement<T>, D;
-    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByTile<T>, D;
-    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByBlockTile<T>, D;
-    [T: Element, const D: usize] &'b mut View<T, 2> => WriteView<T, 2>: ByRow<T>, D, elements_of_row;
-    [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: ByBlock<T>, D;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByElement<T>, 1 => elements;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByTile<T>, 1 => elements;
+    [T: Element] &'b mut Buffer<T> => Write<T>: ByBlockTile<T>, 1 => elements;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByElement<T>, D => placed_elements;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByTile<T>, D => placed_elements;
+    [T: Element, const D: usize] &'b mut View<T, D> => WriteView<T, D>: ByBlockTile<T>, D => placed_elements;
+    [T: Element, const D: usize] &'b mut View<T, 2> => WriteView<T, 2>: ByRow<T>, D => rows, elements_of_row;
+    [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: ByBlock<T>, D => of_blocks;
     [T: Element, const D: usize] &'b mut Buffer<T> => Write<T>: Unpartitioned<T>, D;
     [T: Element + AtomicElement, const D: usize] &'b mut Buffer<T> => Write<T>: Atomically<T>, D;
-    [T: Element] Overwrite<'b, T> => Write<T>: ByElement<T>, 1;
-    [T: Element] Overwrite<'b, T> => Write<T>: ByTile<T>, 1;
-    [T: Element] Overwrite<'b, T> => Write<T>: ByBlockTile<T>, 1;
-    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByElement<T>, 1 => overwritten;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByTile<T>, 1 => overwritten;
+    [T: Element] Overwrite<'b, T> => Write<T>: ByBlockTile<T>, 1 => overwritten;
+    [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: ByBlock<T>, D => overwritten_of_blocks;
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
@@ -425,6 +564,10 @@ pub trait PassAll<'b, P: Partition<D>, const D: usize> {
     /// As [`Pass::elements_of_one`], of that with the most.
     #[doc(hidden)]
     fn elements_of_one(&self) -> usize;
+
+    /// The first that does not fit the elements of a launch, and its number.
+    #[doc(hidden)]
+    fn misfit(&self, elements: Extent<D>) -> Option<(usize, Owned<D>)>;
 }
 
 macro_rules! tuples {
@@ -434,9 +577,11 @@ macro_rules! tuples {
         unsafe impl<$($argument: Kept<$partition, D>, $partition: Partition<D>,)* const D: usize>
             Kept<($($partition,)*), D> for ($($argument,)*)
         {
+            const PLACES: u64 = 0 $(| (<$argument as Kept<$partition, D>>::PLACES & 1) << $at)*;
+
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
-                // SAFETY: as the caller promises.
+                // SAFETY: `Kept::view` asks its caller for what `Stored::view` does.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
             }
 
@@ -472,6 +617,17 @@ macro_rules! tuples {
             #[inline]
             fn elements_of_one(&self) -> usize {
                 1_usize $(.max(self.$at.elements_of_one()))*
+            }
+
+            #[inline]
+            fn misfit(&self, elements: Extent<D>) -> Option<(usize, Owned<D>)> {
+                $(
+                    let owned = self.$at.owned();
+                    if !owned.fits(elements) {
+                        return Some(($at, owned));
+                    }
+                )*
+                None
             }
         }
     };
@@ -647,6 +803,14 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
     }
 
     #[inline]
+    fn check_extent(&self, elements: Extent<D>) -> Result<()> {
+        match self.arguments.misfit(elements) {
+            None => Ok(()),
+            Some((number, owned)) => Err(owned.refuse(K::NAME, number, elements)),
+        }
+    }
+
+    #[inline]
     fn allowances(&self) -> Allowances {
         self.allowances
     }
@@ -675,6 +839,11 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
     }
 
     #[inline]
+    fn places(&self) -> u64 {
+        S::PLACES
+    }
+
+    #[inline]
     unsafe fn run(
         &self,
         arguments: &[RawArgument],
@@ -693,7 +862,7 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         if let Err(error) = limits.check_shared_bytes(launch.shared_bytes()) {
             return Ok(Err(error));
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: each group is run once, which is what `run` asks its own caller for.
         Ok(unsafe { launch.run_groups(groups, scratch) })
     }
 
@@ -708,7 +877,7 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
 
     fn pass(
         &self,
-        arguments: &[PackedArgument],
+        arguments: &[PackedArgument<'_>],
         division: WorkDivision<D>,
         passed: &mut Passed,
     ) -> Result<()> {
@@ -728,95 +897,4 @@ fn source(
         message: error.to_string(),
     })?;
     Ok(Arc::new(module))
-}
-
-/// A kernel written by hand, for processors alone, with its arguments: made by [`native`].
-#[must_use = "a kernel does nothing before it is launched"]
-pub struct Native<F, A> {
-    function: F,
-    arguments: A,
-}
-
-impl<F, A> fmt::Debug for Native<F, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Native({})", super::body::short_name::<F>())
-    }
-}
-
-/// A kernel in any Rust, with its arguments, a tuple: for what the kernel language does not have. It runs on
-/// processors alone.
-///
-/// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the arguments](crate::kernel).
-/// See [`bind`](crate::bind) for an example.
-pub fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
-    Native {
-        function,
-        arguments,
-    }
-}
-
-impl<'b, F, A, const D: usize> Launch<'b, D> for Native<F, A>
-where
-    A: Arguments<'b>,
-    F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,
-{
-    type Prepared = Binding<F, A::Stored>;
-
-    #[inline]
-    fn prepare<'c>(
-        self,
-        _context: &'c Context,
-        accesses: &mut Accesses<'c>,
-    ) -> Result<Self::Prepared>
-    where
-        'b: 'c,
-    {
-        let mut own: Accesses<'b> = Accesses::new();
-        let stored = self.arguments.store(&mut own)?;
-        accesses.extend(own.iter().copied());
-        Ok(Binding {
-            stored,
-            function: Contained::new(self.function),
-        })
-    }
-}
-
-/// A [`Native`] kernel as a command keeps it.
-#[doc(hidden)]
-pub struct Binding<F, S> {
-    function: Contained<F>,
-    stored: S,
-}
-
-impl<F, S> fmt::Debug for Binding<F, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Binding({})", super::body::short_name::<F>())
-    }
-}
-
-impl<F, S, const D: usize> Prepared<D> for Binding<F, S>
-where
-    S: Stored,
-    F: for<'a> Bind<'a, S, D> + Send + Sync + 'static,
-{
-    fn name(&self) -> &'static str {
-        super::body::short_name::<F>()
-    }
-
-    #[inline]
-    unsafe fn run(
-        &self,
-        arguments: &[RawArgument],
-        division: WorkDivision<D>,
-        limits: &AcceleratorLimits,
-        groups: Range<u64>,
-        scratch: &mut BlockScratch,
-    ) -> Result<std::result::Result<(), KernelError>> {
-        // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
-        // partitions hand out the parts of its groups.
-        let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
-        let bound = self.function.bind(views);
-        // SAFETY: as the caller promises.
-        Ok(unsafe { bound.run(division, limits, groups, scratch) })
-    }
 }

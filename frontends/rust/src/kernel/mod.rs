@@ -44,9 +44,11 @@ mod bind;
 mod body;
 mod built_in;
 mod call;
+mod native;
 mod passing;
 mod precompiled;
 pub mod print;
+pub(crate) mod source;
 mod text;
 
 pub use argument::{
@@ -55,13 +57,14 @@ pub use argument::{
 };
 pub use bind::{Bind, Bound, BoundBlocks, BoundKernel, bind, bind_blocks};
 pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
-pub use call::{Call, Launch, Native, Pass, PassAll, native};
+pub use call::{Call, Launch, Pass, PassAll};
+pub use native::{Native, native};
 
-pub(crate) use argument::{collect, host_views, refuse_gaps, refuse_overlap};
+pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};
 pub(crate) use call::{Prepared, cannot_run};
 pub(crate) use passing::{Lengths, Passing};
 pub(crate) use precompiled::all as precompiled;
-pub use text::{Program, TextCall, TextKernel};
+pub use text::{Listed, Program, TextArgument, TextArguments, TextCall, TextKept, TextKernel};

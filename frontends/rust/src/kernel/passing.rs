@@ -1,11 +1,12 @@
 //! What a launch passes to code that a driver compiles, gathered parameter by parameter.
 
 use super::argument::ExtentsAndStrides;
-use quipu_core::access::Argument;
-use quipu_core::portable::Extents;
-use quipu_core::{ErrorKind, Passed, PassedParameter, Result};
 use quipu_kernel::{Shape, ValueParameter, WorkDivision};
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{ErrorKind, Passed, PassedParameter, Result};
 use std::any::Any;
+use std::mem::MaybeUninit;
 
 /// The lengths of a kernel's shared arrays, for what is passed to it.
 pub(crate) type Lengths<const D: usize> = fn(&[&dyn Any], WorkDivision<D>) -> Option<Vec<usize>>;
@@ -13,7 +14,7 @@ pub(crate) type Lengths<const D: usize> = fn(&[&dyn Any], WorkDivision<D>) -> Op
 /// What has been gathered so far.
 #[doc(hidden)]
 pub struct Passing<'a> {
-    arguments: std::slice::Iter<'a, Argument>,
+    arguments: std::slice::Iter<'a, Argument<'a>>,
     passed: &'a mut Passed,
     /// What the lengths of shared arrays may depend on, if there are any.
     known: Option<Vec<Box<dyn Any>>>,
@@ -21,7 +22,11 @@ pub struct Passing<'a> {
 
 impl<'a> Passing<'a> {
     /// Nothing yet, of a launch with these arguments; gathered in `passed`, which is empty.
-    pub(crate) fn new(arguments: &'a [Argument], has_shared: bool, passed: &'a mut Passed) -> Self {
+    pub(crate) fn new(
+        arguments: &'a [Argument<'a>],
+        has_shared: bool,
+        passed: &'a mut Passed,
+    ) -> Self {
         Self {
             arguments: arguments.iter(),
             passed,
@@ -35,6 +40,17 @@ impl<'a> Passing<'a> {
         if let Some(known) = &mut self.known {
             known.push(Box::new(value));
         }
+    }
+
+    /// A value, by its bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let bytes = bytes.iter().copied().map(MaybeUninit::new).collect();
+        self.passed.parameters.push(PassedParameter::Value(bytes));
+    }
+
+    /// So many bytes of each block's memory.
+    pub(crate) fn local(&mut self, bytes: u64) {
+        self.passed.parameters.push(PassedParameter::Local(bytes));
     }
 
     /// A value of a kernel that `#[kernel]` made, whose indices have to have room for it if it is a size.

@@ -24,10 +24,10 @@
 //! How the source is compiled and launched is said by [`Printed`], and in the documentation of the printers in
 //! `quipu_kernel_ir`. [`Kernels`] are a program's own, by name, as the command `quipu kernel` has those of the guide.
 
-pub use quipu_kernel::build::ir::print::{
+pub use quipu_kernel::emit::ir::print::{
     EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, SharedMemory, Site,
 };
-pub use quipu_kernel::build::ir::{
+pub use quipu_kernel::emit::ir::{
     Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options, PrintError, Printed,
     VerifyError,
 };

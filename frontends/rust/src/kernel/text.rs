@@ -1,42 +1,102 @@
 //! Kernels in a language of devices, written by hand.
+//!
+//! OpenCL's devices compile the text themselves. Devices that run native code run what [`quipu_clc`] makes of it: it is read
+//! when a kernel of it is first launched there, and a kernel is compiled for each size of block that it is launched with.
+//! A module of SPIR-V runs on these alone.
 
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::{Launch, Prepared};
 use super::passing::Passing;
+use crate::buffer::Buffer;
 use crate::context::Context;
-use quipu_core::access::Argument as PackedArgument;
-use quipu_core::{CodeKey, ErrorKind, Passed, RawArgument, Result};
-use quipu_kernel::build::ir::{KernelText, TextLanguage};
+use quipu_clc::{ClcError, KernelInfo, ParameterKind, SpirV};
+use quipu_kernel::emit::ir::{KernelText, TextLanguage};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::{Access, AccessMode, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A text in OpenCL C, with kernels: made by [`Context::program`](crate::Context::program). Each device's compiler gets to
 /// see it when a kernel of it is first launched there; clones are the same program.
 #[derive(Clone)]
 pub struct Program {
     source: Arc<str>,
+    /// Instead of a text.
+    module: Option<Arc<SpirV>>,
     options: Arc<str>,
+    native: Arc<OnceLock<std::result::Result<quipu_clc::Program, ClcError>>>,
 }
 
 impl Program {
     pub(crate) fn new(source: &str) -> Self {
         Self {
             source: source.into(),
+            module: None,
             options: "".into(),
+            native: Arc::default(),
         }
+    }
+
+    pub(crate) fn of_spirv(module: &[u8]) -> Result<Self> {
+        let module = SpirV::new(module).map_err(|error| not_compiled(&error))?;
+        let mut program = Self::new("");
+        program.module = Some(Arc::new(module));
+        Ok(program)
+    }
+
+    /// The same module of SPIR-V with another value of a specialisation constant, which is written as in C: `7`, `-2.5`,
+    /// `true`.
+    ///
+    /// # Errors
+    /// If it is no module; if it has no constant of that number; if the value is none of its type.
+    pub fn specialise(mut self, constant: u32, value: &str) -> Result<Self> {
+        let none = || {
+            ErrorKind::InvalidArgument {
+            what: "set a specialisation constant",
+            problem: "it is a text, and only modules of SPIR-V have specialisation constants; use -D NAME=VALUE".to_owned(),
+        }
+        };
+        let mut module = SpirV::clone(self.module.as_deref().ok_or_else(none)?);
+        let specialised = module.specialise_as(constant, value);
+        specialised.map_err(|error| not_compiled(&error))?;
+        self.module = Some(Arc::new(module));
+        self.native = Arc::default();
+        Ok(self)
     }
 
     /// The same text, compiled with options, as OpenCL's compilers take them: `-D N=4 -cl-std=CL1.2`.
     #[must_use]
     pub fn options(mut self, options: &str) -> Self {
         self.options = options.into();
+        self.native = Arc::default();
         self
+    }
+
+    /// The kernels of the text, with their parameters, as the compiler for processors reads it; it is compiled for no device
+    /// by that.
+    ///
+    /// # Errors
+    /// What the compiler says of the text, with its lines; if the machine has no such compiler.
+    pub fn kernels(&self) -> Result<&[KernelInfo]> {
+        Ok(self.native()?.kernels())
+    }
+
+    /// The program as processors have it.
+    fn native(&self) -> Result<&quipu_clc::Program> {
+        let read = || match &self.module {
+            Some(module) => {
+                quipu_clc::checked_options(&self.options)?;
+                quipu_clc::Program::of_spirv(module)
+            }
+            None => quipu_clc::Program::new(&self.source, &self.options),
+        };
+        self.native.get_or_init(read).as_ref().map_err(not_compiled)
     }
 
     /// A kernel of the text. Whether there is one of that name is found out when it is launched.
@@ -50,10 +110,19 @@ impl Program {
                 entry: name.to_owned(),
                 options: self.options.to_string(),
             }),
+            program: self.clone(),
             name: interned(name),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }
+}
+
+fn not_compiled(error: &ClcError) -> quipu_scheduler::Error {
+    let kind = ErrorKind::Kernel {
+        what: "compiling OpenCL C for processors".to_owned(),
+        message: error.to_string(),
+    };
+    kind.into()
 }
 
 impl fmt::Debug for Program {
@@ -78,8 +147,22 @@ pub(super) fn interned(name: &str) -> &'static str {
 #[derive(Clone)]
 pub struct TextKernel {
     text: Arc<KernelText>,
+    program: Program,
     name: &'static str,
     number: u64,
+}
+
+/// An argument of a kernel whose parameters are known when the program runs: see [`TextKernel::call_with`].
+#[derive(Debug)]
+pub enum TextArgument<'b> {
+    /// The bytes of a value.
+    Value(Vec<u8>),
+    /// Memory that is read.
+    Read(&'b Buffer<u8>),
+    /// Memory that is written, and may be read.
+    Write(&'b mut Buffer<u8>),
+    /// So many bytes of memory of each block's own.
+    Local(u64),
 }
 
 impl TextKernel {
@@ -87,8 +170,8 @@ impl TextKernel {
     /// global memory, which say by `&` and `&mut` what the kernel reads and writes, and values for values.
     ///
     /// A launch over a number of elements has a thread for each, and more where the last block is not full; so a kernel
-    /// compares its thread's number with what there is. Devices that have no compiler for the language refuse it, as the
-    /// CPU pool does. What the compiler says of the text, with its lines, is the launch's error.
+    /// compares its thread's number with what there is. Devices that have no compiler for the language refuse it; so do
+    /// processors on a machine without LLVM. What the compiler says of the text, with its lines, is the launch's error.
     ///
     /// # Safety
     /// The kernel has as many parameters, of these types; it stays within the elements of its arguments, writes only what
@@ -98,6 +181,20 @@ impl TextKernel {
         TextCall {
             kernel: self.clone(),
             arguments,
+        }
+    }
+}
+
+impl TextKernel {
+    /// As [`call`](Self::call), with arguments whose number and types are known when the program runs.
+    ///
+    /// # Safety
+    /// As for [`call`](Self::call).
+    #[must_use = "a kernel does nothing before it is launched"]
+    pub unsafe fn call_with<'b>(&self, arguments: Vec<TextArgument<'b>>) -> TextCall<Listed<'b>> {
+        TextCall {
+            kernel: self.clone(),
+            arguments: Listed(arguments),
         }
     }
 }
@@ -121,8 +218,111 @@ impl<A> fmt::Debug for TextCall<A> {
     }
 }
 
-impl<'b, A: Arguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
-    type Prepared = TextCalled<A::Stored>;
+/// Arguments of a call of a text's kernel: a tuple, or a list.
+#[doc(hidden)]
+pub trait TextArguments<'b> {
+    /// What the command keeps of them.
+    type Kept: TextKept;
+
+    /// What the command keeps; what it accesses is added to `accesses`, in order.
+    ///
+    /// # Errors
+    /// If one cannot be an argument.
+    fn keep(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept>;
+}
+
+/// What a command keeps of arguments of a text's kernel.
+#[doc(hidden)]
+pub trait TextKept: Send + Sync + 'static {
+    /// Which of them are in memory: as [`Stored::PLACES`].
+    fn places(&self) -> u64;
+
+    /// What is passed for them.
+    fn pass(&self, to: &mut Passing<'_>);
+}
+
+impl<'b, A: Arguments<'b>> TextArguments<'b> for A {
+    type Kept = A::Stored;
+
+    fn keep(self, accesses: &mut Accesses<'b>) -> Result<A::Stored> {
+        self.store(accesses)
+    }
+}
+
+impl<S: Stored> TextKept for S {
+    fn places(&self) -> u64 {
+        S::PLACES
+    }
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        Stored::pass(self, to);
+    }
+}
+
+/// A list of arguments.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Listed<'b>(Vec<TextArgument<'b>>);
+
+/// A [`TextArgument`] as a command keeps it.
+#[derive(Debug)]
+enum KeptArgument {
+    Value(Vec<u8>),
+    Memory,
+    Local(u64),
+}
+
+/// A list of arguments as a command keeps it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct KeptList(Vec<KeptArgument>);
+
+impl<'b> TextArguments<'b> for Listed<'b> {
+    type Kept = KeptList;
+
+    fn keep(self, accesses: &mut Accesses<'b>) -> Result<KeptList> {
+        use super::argument::Argument;
+        let mut kept = Vec::with_capacity(self.0.len());
+        for argument in self.0 {
+            kept.push(match argument {
+                TextArgument::Value(bytes) => KeptArgument::Value(bytes),
+                TextArgument::Read(buffer) => {
+                    accesses.extend(buffer.split()?.1);
+                    KeptArgument::Memory
+                }
+                TextArgument::Write(buffer) => {
+                    accesses.extend(buffer.split()?.1);
+                    KeptArgument::Memory
+                }
+                TextArgument::Local(bytes) => KeptArgument::Local(bytes),
+            });
+        }
+        Ok(KeptList(kept))
+    }
+}
+
+impl TextKept for KeptList {
+    fn places(&self) -> u64 {
+        let few = self.0.iter().take(64).enumerate();
+        few.fold(0, |places, (at, argument)| match argument {
+            KeptArgument::Memory => places | 1 << at,
+            _ => places,
+        })
+    }
+
+    fn pass(&self, to: &mut Passing<'_>) {
+        for argument in &self.0 {
+            match argument {
+                KeptArgument::Value(bytes) => to.bytes(bytes),
+                KeptArgument::Memory => to.memory(1, None),
+                KeptArgument::Local(bytes) => to.local(*bytes),
+            }
+        }
+    }
+}
+
+impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
+    type Prepared = TextCalled<A::Kept>;
 
     fn prepare<'c>(
         self,
@@ -133,7 +333,8 @@ impl<'b, A: Arguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
         'b: 'c,
     {
         let mut own: Accesses<'b> = Accesses::new();
-        let stored = self.arguments.store(&mut own)?;
+        let stored = self.arguments.keep(&mut own)?;
+        self.kernel.only_read(&mut own);
         accesses.extend(own.iter().copied());
         Ok(TextCalled {
             stored,
@@ -151,6 +352,55 @@ impl<'b, A: Arguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
     }
 }
 
+impl TextKernel {
+    /// Memory that is passed to be written, and that the kernel's code only reads, is only read: launches that share it then
+    /// do not wait for each other. Known once the text has been compiled for processors.
+    fn only_read(&self, accesses: &mut [Access<'_>]) {
+        let Some(Ok(program)) = self.program.native.get() else {
+            return;
+        };
+        let Ok(info) = program.kernel(self.name) else {
+            return;
+        };
+        let memories = info
+            .parameters
+            .iter()
+            .filter_map(|parameter| match parameter.kind {
+                ParameterKind::Memory(access) => Some(access),
+                _ => None,
+            });
+        for (access, known) in accesses.iter_mut().zip(memories) {
+            if access.mode == AccessMode::ReadWrite && !known.writes() {
+                access.mode = AccessMode::Read;
+            }
+        }
+    }
+
+    /// Runs blocks of a launch here.
+    ///
+    /// # Safety
+    /// As for [`call`](Self::call); no block runs twice.
+    unsafe fn run_native(
+        &self,
+        passed: &Passed,
+        raw: &[RawArgument],
+        groups: Range<u64>,
+    ) -> Result<()> {
+        let failed = |error: &ClcError| {
+            quipu_scheduler::Error::from(ErrorKind::Kernel {
+                what: format!("kernel '{}'", self.name),
+                message: error.to_string(),
+            })
+        };
+        let program = self.program.native()?;
+        let kernel = program
+            .compile_for(self.name, passed)
+            .map_err(|error| failed(&error))?;
+        // SAFETY: as the caller promises.
+        unsafe { kernel.run_passed(passed, raw, groups) }.map_err(|error| failed(&error))
+    }
+}
+
 /// A [`TextCall`] as a command keeps it.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -159,32 +409,38 @@ pub struct TextCalled<S> {
     stored: S,
 }
 
-impl<S: Stored, const D: usize> Prepared<D> for TextCalled<S> {
+impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     fn name(&self) -> &'static str {
         self.kernel.name
     }
 
+    fn places(&self) -> u64 {
+        self.stored.places()
+    }
+
     unsafe fn run(
         &self,
-        _arguments: &[RawArgument],
-        _division: WorkDivision<D>,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
         _limits: &AcceleratorLimits,
-        _groups: Range<u64>,
+        groups: Range<u64>,
         _scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>> {
-        Err(ErrorKind::Kernel {
-            what: format!("kernel '{}'", self.kernel.name),
-            message: "it has no native code".to_owned(),
-        }
-        .into())
+        let mut passed = Passed::default();
+        self.pass(&[], division, &mut passed)?;
+        // SAFETY: the arguments are the launch's, and each group is run once, as `run` asks; who called the kernel
+        // vouches for its code.
+        unsafe { self.kernel.run_native(&passed, arguments, groups) }?;
+        Ok(Ok(()))
     }
 
     fn is_native(&self) -> bool {
-        false
+        quipu_clc::is_available()
     }
 
     fn code_type(&self) -> Option<TypeId> {
-        Some(TypeId::of::<KernelText>())
+        let is_text = self.kernel.program.module.is_none();
+        is_text.then(TypeId::of::<KernelText>)
     }
 
     fn key(&self) -> CodeKey {
@@ -197,7 +453,7 @@ impl<S: Stored, const D: usize> Prepared<D> for TextCalled<S> {
 
     fn pass(
         &self,
-        arguments: &[PackedArgument],
+        arguments: &[PackedArgument<'_>],
         division: WorkDivision<D>,
         passed: &mut Passed,
     ) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::layout::{Layout, Rows, View};
 use crate::parcel::nothing_given;
-use quipu_core::{AccessMode, Event, Result, SpaceId};
+use quipu_scheduler::{AccessMode, Event, Result, SpaceId};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -102,7 +102,8 @@ impl<T> Destination<T> {
         let Some(index) = (unsafe { first_invalid(self.0, self.1) }) else {
             return Ok(());
         };
-        // SAFETY: as above; zeros are a value of an element type.
+        // SAFETY: the elements are this destination's alone (`Destination::as_mut`); zeros are a value of an element
+        // type.
         unsafe { self.0.write_bytes(0, self.1) };
         Err(invalid_value::<T>(index))
     }

@@ -9,11 +9,11 @@ use super::Queue;
 use super::borrow::Lease;
 use crate::layout::Rows;
 use crate::parcel::Contained;
-use quipu_core::Request;
-use quipu_core::memory::mapping::Lent;
-use quipu_core::operation::Step;
-use quipu_core::overlap::refuse_overlap;
-use quipu_core::{Access, AccessMode, Event, MemoryRef, MemorySpace, RawArgument, Result};
+use quipu_scheduler::Request;
+use quipu_scheduler::memory::mapping::HostLease;
+use quipu_scheduler::operation::Step;
+use quipu_scheduler::overlap::refuse_overlap;
+use quipu_scheduler::{Access, AccessMode, Event, MemoryRef, MemorySpace, RawArgument, Result};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -90,17 +90,21 @@ fn enqueue(
     task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
     request: &Request<'_>,
 ) -> Result<Event> {
+    // The buffers that hold sizes are no arguments of a call's.
+    let named = |error: quipu_scheduler::Error| error.with_argument(|_| None);
     if queue.device().properties().memory == MemorySpace::Host {
-        return queue.core().host_task(task, request);
+        return queue.core().host_task(task, request).map_err(named);
     }
     // The device's driver would bring all bytes to the host: what is in use is brought there by migrations.
     let count = request.accesses.len();
-    let task = move |lent: &Lent| {
+    let task = move |lent: &HostLease| {
         let arguments: Result<SmallVec<[RawArgument; 4]>> =
             (0..count).map(|number| lent.argument(number)).collect();
         task(&arguments?)
     };
-    queue.context().host().run(queue.core(), request, task)
+    let host = queue.context().host();
+    let turn = host.run(queue.core(), request, task).map_err(named)?;
+    Ok(turn.event)
 }
 
 /// How much of a buffer is in use, as seen from an access to it.

@@ -3,25 +3,27 @@
 use super::Queue;
 use crate::buffer::Buffer;
 use crate::element::Element;
+use crate::kernel::source;
 use crate::kernel::{
     Accesses, EachBody, FillBody, Launch, LaunchBody, Lengths, Passing, Prepared, Shared,
-    SharedArguments, cannot_run, refuse_gaps, refuse_overlap,
+    SharedArguments, Stored, cannot_run, placed, refuse_gaps, refuse_overlap,
 };
 use crate::layout::Layout;
 use crate::parcel::Contained;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{
+use quipu_kernel::level::UNOPTIMISED;
+use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{
     Access, AccessMode, BuiltInKernel, DeviceKind, Event, KernelAttributes, RawArgument, Request,
     Result,
 };
-use quipu_kernel::level::UNOPTIMISED;
-use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use std::any::TypeId;
 use std::marker::PhantomData;
 
 /// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
 /// return), which is checked against the device's limits, or a number of elements (or an extent of them in several
-/// dimensions), for which the division that suits the device is found.
+/// dimensions), for which the division that suits the device is found. These are the elements of each output that the
+/// threads own parts of.
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -38,12 +40,18 @@ use std::marker::PhantomData;
 /// # let queue = context.queue(&context.fastest())?;
 /// let mut x = context.buffer(&[1; 100])?;
 /// queue.launch(100, double(&mut x))?;
+/// assert!(queue.launch(50, double(&mut x)).is_err(), "it has 100");
 /// let division = WorkDivision::new(10, 1, 10)?;
 /// println!("{} blocks", division.block_count());
 /// queue.launch(division, double(&mut x))?;
 /// assert_eq!(queue.read(&x)?.wait()?, [4; 100]);
 /// # Ok(()) }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no size of a launch",
+    label = "write a number of elements, as a `usize`, an array of them, `[rows, columns]`, or a `WorkDivision`",
+    note = "a division of blocks, threads and elements is `WorkDivision::new(blocks, threads, elements)?`"
+)]
 pub trait IntoDivision<const D: usize> {
     /// The division for a device of these limits.
     ///
@@ -51,10 +59,10 @@ pub trait IntoDivision<const D: usize> {
     /// If the device cannot run it.
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError>;
 
-    /// True if it names elements only: then a device that compiles the kernel may choose other blocks for them, when it
-    /// knows how many threads of it it has room for.
-    fn is_automatic(&self) -> bool {
-        true
+    /// The elements, if it names nothing else. Then the outputs that threads own parts of have that extent, and a device
+    /// that compiles the kernel may choose other blocks, when it knows how many threads of it it has room for.
+    fn elements(&self) -> Option<Extent<D>> {
+        None
     }
 }
 
@@ -64,11 +72,6 @@ impl<const D: usize> IntoDivision<D> for WorkDivision<D> {
         self.validate(limits)?;
         Ok(self)
     }
-
-    #[inline]
-    fn is_automatic(&self) -> bool {
-        false
-    }
 }
 
 impl<const D: usize> IntoDivision<D> for Result<WorkDivision<D>, KernelError> {
@@ -76,16 +79,16 @@ impl<const D: usize> IntoDivision<D> for Result<WorkDivision<D>, KernelError> {
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
         self?.into_division(limits)
     }
-
-    #[inline]
-    fn is_automatic(&self) -> bool {
-        false
-    }
 }
 
 impl<const D: usize> IntoDivision<D> for Extent<D> {
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
         WorkDivision::for_elements(self, limits)
+    }
+
+    #[inline]
+    fn elements(&self) -> Option<Extent<D>> {
+        Some(*self)
     }
 }
 
@@ -93,11 +96,21 @@ impl<const D: usize> IntoDivision<D> for [usize; D] {
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<D>, KernelError> {
         WorkDivision::for_elements(self, limits)
     }
+
+    #[inline]
+    fn elements(&self) -> Option<Extent<D>> {
+        Some((*self).into())
+    }
 }
 
 impl IntoDivision<1> for usize {
     fn into_division(self, limits: &AcceleratorLimits) -> Result<WorkDivision<1>, KernelError> {
         WorkDivision::for_elements(self, limits)
+    }
+
+    #[inline]
+    fn elements(&self) -> Option<Extent<1>> {
+        Some((*self).into())
     }
 }
 
@@ -109,7 +122,7 @@ pub(crate) trait Enqueue {
     /// Has it go there.
     fn enqueue(
         self,
-        core: &quipu_core::Queue,
+        core: &quipu_scheduler::Queue,
         body: impl NativeKernel,
         groups: u64,
         request: &Request<'_>,
@@ -125,7 +138,7 @@ impl Enqueue for Launching {
     #[inline]
     fn enqueue(
         self,
-        core: &quipu_core::Queue,
+        core: &quipu_scheduler::Queue,
         body: impl NativeKernel,
         groups: u64,
         request: &Request<'_>,
@@ -143,7 +156,7 @@ impl Enqueue for Posting {
     #[inline]
     fn enqueue(
         self,
-        core: &quipu_core::Queue,
+        core: &quipu_scheduler::Queue,
         body: impl NativeKernel,
         groups: u64,
         request: &Request<'_>,
@@ -185,7 +198,8 @@ impl Queue {
     /// [native](crate::native) one.
     ///
     /// `division` says how the work is divided: by a number of elements, or an
-    /// array of numbers for several dimensions, or by a [`WorkDivision`].
+    /// array of numbers for several dimensions, or by a [`WorkDivision`]. A number of elements is the length of each
+    /// output that the threads own parts of: else the launch is refused.
     ///
     /// What a kernel writes it has for itself:
     ///
@@ -231,7 +245,7 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If the device cannot run the kernel or the division, what is written overlaps
+    /// If the device cannot run the kernel or the division, the elements are not those of an output, what is written overlaps
     /// another argument, a buffer is mapped or of another context, or the device is lost.
     #[inline]
     pub fn launch<'b, const D: usize>(
@@ -305,7 +319,11 @@ impl Queue {
         enqueue: E,
     ) -> Result<E::Output> {
         let limits = self.shared.limits;
-        let automatic = division.is_automatic();
+        let elements = division.elements();
+        if let Some(elements) = elements {
+            call.check_extent(elements)?;
+        }
+        let automatic = elements.is_some();
         let division = divided(division, &call.limits(limits))?;
         let mut accesses = Accesses::new();
         let allowances = call.allowances();
@@ -321,6 +339,7 @@ impl Queue {
             return self.enqueue_boxed(body, &accesses, enqueue);
         }
         self.check_launch(&prepared, &accesses)?;
+        let places = prepared.places();
         let body = LaunchBody {
             prepared,
             division,
@@ -329,7 +348,8 @@ impl Queue {
             allowances,
         };
         let groups = division.block_count() as u64;
-        enqueue.enqueue(self.core(), body, groups, &self.request(&accesses))
+        let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(&accesses));
+        enqueued.map_err(|error| placed(error, places))
     }
 
     /// The rest of a launch, compiled once for all kernels.
@@ -340,8 +360,10 @@ impl Queue {
         enqueue: E,
     ) -> Result<E::Output> {
         self.check_launch(&body.prepared, accesses)?;
+        let places = body.prepared.places();
         let groups = body.division.block_count() as u64;
-        enqueue.enqueue(self.core(), body, groups, &self.request(accesses))
+        let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(accesses));
+        enqueued.map_err(|error| placed(error, places))
     }
 
     /// Refuses what the device cannot run, or what would race with itself.
@@ -353,6 +375,8 @@ impl Queue {
     ) -> Result<()> {
         if !(prepared.is_native() && self.shared.runs_native_code) {
             self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
+        } else if self.shared.checks_sources {
+            source::check(prepared)?;
         }
         refuse_overlap("launch a kernel", accesses)
     }
@@ -410,7 +434,7 @@ impl Queue {
         arguments: A,
         each: F,
         enqueue: impl FnOnce(
-            &quipu_core::Queue,
+            &quipu_scheduler::Queue,
             EachBody<F, T, A::Stored>,
             u64,
             &Request<'_>,
@@ -434,7 +458,9 @@ impl Queue {
             elements: PhantomData,
         };
         let groups = division.block_count() as u64;
-        enqueue(self.core(), body, groups, &self.request(&accesses))
+        let enqueued = enqueue(self.core(), body, groups, &self.request(&accesses));
+        // What is written comes first.
+        enqueued.map_err(|error| placed(error, 1 | A::Stored::PLACES << 1))
     }
 
     /// Refuses what the queue's device cannot run, because it runs no native code.
@@ -449,7 +475,7 @@ impl Queue {
     /// Refuses a kernel whose code the queue's device has no compiler for.
     #[cold]
     fn check_code(&self, kernel: &str, is_native: bool, code: Option<TypeId>) -> Result<()> {
-        if code == Some(TypeId::of::<quipu_core::BuiltIn>()) {
+        if code == Some(TypeId::of::<quipu_scheduler::BuiltIn>()) {
             let there = self.device().built_in_kernels();
             return BuiltInKernel::find(&there, kernel, self.device().name()).map(drop);
         }

@@ -10,8 +10,8 @@ use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::future::Waitable;
 use crate::layout::{Layout, View};
-use quipu_core::memory::mapping::{Hold, Reservation};
-use quipu_core::{AccessMode, ErrorKind, Event, Result};
+use quipu_scheduler::memory::mapping::{Hold, Reservation};
+use quipu_scheduler::{AccessMode, ErrorKind, Event, Result};
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -134,8 +134,8 @@ impl<T: Element, const D: usize> Guard for MapReadNd<T, D> {}
 impl<T: Element, const D: usize> Guard for MapWriteNd<T, D> {}
 
 mod sealed {
-    use quipu_core::Result;
-    use quipu_core::memory::mapping::Hold;
+    use quipu_scheduler::Result;
+    use quipu_scheduler::memory::mapping::Hold;
 
     pub trait Guard: Sized {
         /// What it needs to know besides where its bytes are.
@@ -222,6 +222,12 @@ impl<G: Guard> Waitable for Mapping<G> {
         }
     }
 
+    fn forget_waker(&mut self) {
+        self.event_mut().forget_waker();
+    }
+}
+
+impl<G: Guard> Mapping<G> {
     fn event_mut(&mut self) -> &mut Event {
         match (&mut self.reservation, &mut self.over) {
             (Some(reservation), _) => reservation.granted_mut(),

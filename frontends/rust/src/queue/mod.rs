@@ -36,9 +36,9 @@ use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::device::Device;
 use crate::element::Element;
-use quipu_core::Request;
-use quipu_core::{Access, Event, QueueOptions, Result};
 use quipu_kernel::AcceleratorLimits;
+use quipu_scheduler::Request;
+use quipu_scheduler::{Access, Event, QueueOptions, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,34 +46,40 @@ use std::sync::Arc;
 /// When the last is dropped, what is in it still runs.
 #[derive(Clone)]
 pub struct Queue {
-    shared: Arc<QueueShared>,
+    shared: Arc<QueueInner>,
     waits: Vec<Event>,
     label: Option<Arc<str>>,
 }
 
-pub(crate) struct QueueShared {
-    core: quipu_core::Queue,
+pub(crate) struct QueueInner {
+    core: quipu_scheduler::Queue,
     context: Context,
     device: Device,
     limits: &'static AcceleratorLimits,
     /// Whether the device's driver does.
     runs_native_code: bool,
+    /// Whether the first launch of a kernel here makes its source, too.
+    checks_sources: bool,
 }
 
-impl Drop for QueueShared {
+impl Drop for QueueInner {
     fn drop(&mut self) {
+        if quipu_scheduler::process::is_forked() {
+            return;
+        }
         self.context.queue_dropped(&self.core);
     }
 }
 
 impl Queue {
-    pub(crate) fn new(core: quipu_core::Queue, context: Context, device: Device) -> Self {
+    pub(crate) fn new(core: quipu_scheduler::Queue, context: Context, device: Device) -> Self {
         Self {
-            shared: Arc::new(QueueShared {
+            shared: Arc::new(QueueInner {
                 core,
                 context,
                 limits: device.shared_limits(),
                 runs_native_code: device.core().driver().runs_native_code(),
+                checks_sources: crate::kernel::source::are_checked(),
                 device,
             }),
             waits: Vec::new(),
@@ -82,7 +88,7 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn core(&self) -> &quipu_core::Queue {
+    pub(crate) fn core(&self) -> &quipu_scheduler::Queue {
         &self.shared.core
     }
 

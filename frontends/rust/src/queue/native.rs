@@ -9,8 +9,8 @@ use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Accesses, NativeArguments, refuse_overlap};
 use crate::parcel::{Contained, Parcel, nothing_given};
-use quipu_core::error::Returned;
-use quipu_core::{ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
+use quipu_scheduler::error::Returned;
+use quipu_scheduler::{ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Queue {
             }
             .into());
         };
-        let call = move |_: &[quipu_core::RawArgument]| Ok(call(&native));
+        let call = move |_: &[quipu_scheduler::RawArgument]| Ok(call(&native));
         self.enqueue_contained::<true, R>(call, &self.unknown())
     }
 
@@ -94,7 +94,7 @@ impl Queue {
     /// It is called once, when what it reads is written and free of faults, and
     /// never if that fails or it is cancelled before. If it panics or returns an
     /// error, its command fails, after what it has put into the queue has run; the
-    /// error is [had from the future's](quipu_core::Error::returned) as it was.
+    /// error is [had from the future's](quipu_scheduler::Error::returned) as it was.
     /// Where devices have queues of their own, it is called by a thread that hands commands to the driver's devices,
     /// which hands over no others meanwhile: let it enqueue and return. A wait
     /// for another command in there is refused.
@@ -129,7 +129,8 @@ impl Queue {
                 // SAFETY: this is the running command.
                 unsafe { result.put(value) };
             }),
-            // SAFETY: as the caller promises.
+            // SAFETY: whoever calls this function vouches for what the native call does, which is all that
+            // `native_enqueue` asks for.
             |queue, enqueue, request| unsafe { queue.native_enqueue(enqueue, request) },
         )?;
         Ok(Pending::new(event, move || {
@@ -169,7 +170,7 @@ impl Queue {
         &self,
         buffers: A,
         enqueue: NativeEnqueue,
-        to: impl FnOnce(&quipu_core::Queue, NativeEnqueue, &Request<'_>) -> Result<R>,
+        to: impl FnOnce(&quipu_scheduler::Queue, NativeEnqueue, &Request<'_>) -> Result<R>,
     ) -> Result<R> {
         let mut accesses = Accesses::new();
         buffers.declare(&mut accesses)?;

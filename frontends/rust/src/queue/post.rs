@@ -7,7 +7,7 @@ use crate::element::Element;
 use crate::host::Source;
 use crate::kernel::{Arguments, HostArguments, Shared, SharedArguments};
 use crate::layout::{Layout, View};
-use quipu_core::Result;
+use quipu_scheduler::Result;
 
 impl Queue {
     /// As [`Queue::for_each`], one-way.

@@ -2,7 +2,7 @@
 
 use super::Queue;
 use crate::record::Graph;
-use quipu_core::{Event, Result};
+use quipu_scheduler::{Event, Result};
 
 impl Queue {
     /// Launches a recorded graph: all its commands, on the queues that they were

@@ -3,10 +3,10 @@
 
 use super::Queue;
 use crate::future::Pending;
-use crate::kernel::{Arguments, HostArguments, collect};
+use crate::kernel::{Arguments, HostArguments, Stored, collect, placed};
 use crate::parcel::{Contained, Parcel, nothing_given};
-use quipu_core::error::Returned;
-use quipu_core::{ErrorKind, RawArgument, Request, Result};
+use quipu_scheduler::error::Returned;
+use quipu_scheduler::{ErrorKind, RawArgument, Request, Result};
 use std::sync::Arc;
 
 impl Queue {
@@ -34,7 +34,7 @@ impl Queue {
     }
 
     /// As [`Queue::host_task`], for a closure that may fail: an error fails its
-    /// command, and what depends on it, and is [had from theirs](quipu_core::Error::returned) as it was.
+    /// command, and what depends on it, and is [had from theirs](quipu_scheduler::Error::returned) as it was.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -102,7 +102,8 @@ impl Queue {
             // they were collected, and do not overlap where they are written.
             unsafe { crate::kernel::host_views(&stored, raw) }.map(task)
         };
-        self.enqueue_task(task, &self.request(&accesses))
+        let enqueued = self.enqueue_task(task, &self.request(&accesses));
+        enqueued.map_err(|error| placed(error, A::Stored::PLACES))
     }
 
     pub(crate) fn unknown(&self) -> Request<'_> {
@@ -149,7 +150,9 @@ impl Queue {
 }
 
 /// The error of a host task that has returned one.
-pub(crate) fn failed(error: impl std::fmt::Display + Send + Sync + 'static) -> quipu_core::Error {
+pub(crate) fn failed(
+    error: impl std::fmt::Display + Send + Sync + 'static,
+) -> quipu_scheduler::Error {
     ErrorKind::Returned {
         what: "a host task",
         error: Returned::new(error),

@@ -16,8 +16,8 @@ use crate::future::Pending;
 use crate::host::{HostView, Source};
 use crate::layout::{Layout, Rows, View};
 use crate::parcel::{Parcel, nothing_given};
-use quipu_core::operation::HostMemory;
-use quipu_core::{AccessMode, ErrorKind, Event, Result};
+use quipu_scheduler::operation::HostMemory;
+use quipu_scheduler::{AccessMode, ErrorKind, Event, Result};
 use std::sync::Arc;
 
 impl Queue {
@@ -319,7 +319,7 @@ impl<T: Element> HostPointer<T> {
     }
 }
 
-pub(super) fn invalid_value<T>(index: usize) -> quipu_core::Error {
+pub(super) fn invalid_value<T>(index: usize) -> quipu_scheduler::Error {
     ErrorKind::InvalidArgument {
         what: "read a buffer",
         problem: format!(

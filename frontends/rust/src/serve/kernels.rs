@@ -3,14 +3,14 @@
 use super::taking::{ElementCheck, Served, Taking, division};
 use crate::device::Device;
 use crate::kernel::{Call, Called, LaunchBody, Prepared};
-use quipu_core::access::Argument;
-use quipu_core::operation::NativeKernel;
-use quipu_core::{CodeKey, Error, ErrorKind, Passed, PortableKernel, RawArgument, Result};
-use quipu_kernel::build::ir::{Allowances, Module};
+use quipu_kernel::emit::ir::{Allowances, Module};
 use quipu_kernel::{BuildError, Entry};
+use quipu_kernel_names::native_name;
 use quipu_node::native::Name;
 use quipu_node::{Maker, Natives};
-use quipu_wire_kernel::native_name;
+use quipu_scheduler::access::Argument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{CodeKey, Error, ErrorKind, Passed, PortableKernel, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::ops::Range;
@@ -247,7 +247,7 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
             });
             checked.clone()?;
         }
-        // SAFETY: as the caller promises.
+        // SAFETY: `NativeKernel::run` asks its caller for the same.
         unsafe { self.body.run(arguments, groups) }
     }
 
@@ -274,7 +274,7 @@ impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D> {
         self.body.code()
     }
 
-    fn pass(&self, arguments: &[Argument], passed: &mut Passed) -> Result<()> {
+    fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
         // The lengths of shared arrays are computed by code of the program's, from what the client has passed.
         catch_unwind(AssertUnwindSafe(|| self.body.pass(arguments, passed))).unwrap_or_else(|_| {
             Err(ErrorKind::Panicked {

@@ -3,7 +3,6 @@
 use super::Kernels;
 use crate::device::Device;
 use crate::platform::Platform;
-use quipu_core::{Error, ErrorKind, Result};
 use quipu_driver_remote::paired;
 use quipu_link::Folder;
 use quipu_link::addresses::reachable;
@@ -12,7 +11,9 @@ use quipu_link::clock::SystemClock;
 use quipu_link::gate::Gate;
 use quipu_link::invitation::Invitations;
 use quipu_link::peer::Networks;
+use quipu_link::served::Served;
 use quipu_node::{Limits, Node, Options, Peering};
+use quipu_scheduler::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener};
@@ -72,6 +73,8 @@ pub struct Server {
     arguments: Option<Vec<OsString>>,
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "of processes"))]
     one_process: bool,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "of processes"))]
+    accepts_weak_sandbox: bool,
 }
 
 impl fmt::Debug for Server {
@@ -98,6 +101,7 @@ impl Server {
             peers: Peering::default(),
             arguments: None,
             one_process: false,
+            accepts_weak_sandbox: false,
         }
     }
 
@@ -160,6 +164,12 @@ impl Server {
         self
     }
 
+    /// Serves also where the system's kernel has no Landlock or no seccomp, without which a client's code can read this node's key.
+    pub fn accept_weak_sandbox(mut self) -> Self {
+        self.accepts_weak_sandbox = true;
+        self
+    }
+
     /// The arguments with which this program comes to [`start`](Self::start) when it is started for a session; those that it was started
     /// with itself without them, of which there can only be one node.
     pub fn session_arguments(
@@ -174,7 +184,8 @@ impl Server {
     /// [module](crate::serve).
     ///
     /// # Errors
-    /// If it cannot listen at the address, the folder is not its owner's alone, there is no device, or a kernel has no source; if a
+    /// If it cannot listen at the address, the folder is not its owner's alone or another node serves from it, there is no device, or a kernel has no source; if the
+    /// kernel has too little of a sandbox, unless that is [accepted](Self::accept_weak_sandbox); if a
     /// second node of this program is to have processes; in a session's process, if that is not as it has to be.
     pub fn start(self) -> Result<Serving> {
         #[cfg(target_os = "linux")]
@@ -187,6 +198,7 @@ impl Server {
             None => paired::home()?,
         };
         let folder = Folder::open(folder).map_err(|error| failed(error.to_string()))?;
+        let served = folder.serve().map_err(|error| failed(error.to_string()))?;
         let name = self.name.unwrap_or_else(quipu_link::machine_name);
         let gate = Gate::new(&folder, &name, HELLO, Arc::new(SystemClock));
         let gate = gate.map_err(|error| failed(error.to_string()))?;
@@ -211,14 +223,19 @@ impl Server {
             processes: (!self.one_process)
                 .then(|| spawn(self.arguments))
                 .transpose()?,
+            #[cfg(target_os = "linux")]
+            accepts_weak_sandbox: self.accepts_weak_sandbox,
             ..Options::new(devices.iter().map(|device| device.core().clone()).collect())
         };
         let node = Node::serve(options, gate, listener);
         let node = node.map_err(|error| failed(error.to_string()))?;
+        let noted = served.note_address(&advertised);
+        noted.map_err(|error| failed(error.to_string()))?;
         Ok(Serving {
             node,
             folder,
             advertised,
+            _served: served,
         })
     }
 
@@ -273,6 +290,8 @@ pub struct Serving {
     node: Node,
     folder: Folder,
     advertised: String,
+    /// Until the node has ended, which is before it.
+    _served: Served,
 }
 
 impl Serving {

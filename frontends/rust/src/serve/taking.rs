@@ -8,13 +8,13 @@
 use crate::element::Element;
 use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView};
 use crate::layout::Layout;
-use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Error, ErrorKind, RawArgument, Result};
 use quipu_kernel::{
     AtomicElement, Atomically, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, ByValue, KernelData,
     Partition, Reading, ReadingView, Unpartitioned, ValueParameter, WorkDivision,
 };
 use quipu_node::Parameter;
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{AccessMode, Error, ErrorKind, RawArgument, Result};
 
 /// What was passed, and not taken yet.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use crate::Platform;
 use crate::prelude::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use quipu_core::portable::Extents;
-use quipu_core::{AccessMode, Passed, RawArgument};
+use quipu_kernel_names::native_name;
 use quipu_node::{Launch, Natives, Parameter};
-use quipu_wire_kernel::native_name;
+use quipu_scheduler::portable::Extents;
+use quipu_scheduler::{AccessMode, Passed, RawArgument};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Copy, KernelData, bytemuck::NoUninit, bytemuck::CheckedBitPattern)]

@@ -86,7 +86,10 @@ fn ranges_out_of_bounds() {
     let buffer = context.allocate::<u32>(10).unwrap();
     refused(
         buffer.slice(5..11),
-        "bytes 20..44 lie outside of a buffer of 40",
+        &format!(
+            "elements 5..11 lie outside of '{}', which has 10",
+            buffer.label()
+        ),
     );
     refused(buffer.slice(usize::MAX - 1..usize::MAX), "outside");
     refused(buffer.slice(..=usize::MAX), "outside");
@@ -156,6 +159,86 @@ fn buffers_of_another_context() {
         queue.for_each(&mut foreign, (&ours,), |_, _, _| ()),
         expected,
     );
+}
+
+#[kernel]
+fn add(_acc: &impl Accelerator<1>, a: u32, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y += a * x[i];
+    }
+}
+
+/// A buffer by its label, and which argument of a call it is; ranges in elements.
+#[test]
+fn errors_name_the_buffer_the_argument_and_elements() {
+    let (context, queue) = pool();
+    let (elsewhere, elsewhere_queue) = pool();
+    let mut foreign = elsewhere.allocate::<u32>(4).unwrap();
+    foreign.set_label("weights");
+    let mut ours = context.allocate::<u32>(8).unwrap();
+    ours.set_label("sums");
+
+    let outside =
+        "slice a buffer: elements 5..9 lie outside of 'sums', which has 8; use a range within it";
+    refused(ours.slice(5..9), outside);
+
+    let other = |argument: &str| {
+        format!("'weights'{argument} belongs to another context; create it in this queue's context")
+    };
+    let (first, second, third) = (
+        other(" (argument 0, counted from 0)"),
+        other(" (argument 1, counted from 0)"),
+        other(" (argument 2, counted from 0)"),
+    );
+    refused(queue.read(&foreign), &other(""));
+    refused(queue.fill(&foreign, 1), &other(""));
+    refused(queue.copy(&foreign, &ours.slice(..4).unwrap()), &first);
+    refused(queue.copy(&ours.slice(..4).unwrap(), &foreign), &second);
+    // Values count, too.
+    refused(
+        queue.launch(ours.len(), add(3, &foreign, &mut ours)),
+        &second,
+    );
+    refused(
+        queue.launch(foreign.len(), add(3, &ours.clone(), &mut foreign)),
+        &third,
+    );
+    refused(queue.host_task_with((1_u32, &foreign), |_| ()), &second);
+    refused(queue.for_each(&mut foreign, (), |_, _, ()| ()), &first);
+    let addend = foreign.clone();
+    refused(
+        queue.for_each(&mut ours, (1_u32, &addend), |_, _, _| ()),
+        &third,
+    );
+    let recording = context.record();
+    refused(recording.on(&queue).fill(&foreign, 1), &other(""));
+    refused(
+        recording.on(&elsewhere_queue).fill(&ours, 1),
+        "belongs to another context",
+    );
+    recording.on(&queue).fill(&ours, 1).unwrap();
+    let graph = recording.finish().unwrap();
+    refused(
+        elsewhere_queue.launch_graph(&graph),
+        "the graph belongs to another context",
+    );
+
+    let half = ours.slice(2..6).unwrap();
+    let mapped = queue.map_mut(&half).unwrap().wait().unwrap();
+    let mapping = |argument: &str| format!("'sums'{argument} is mapped at elements 2..6 by '");
+    refused(queue.read(&ours), &mapping(""));
+    let read = ours.clone();
+    let mut written = context.allocate::<u32>(8).unwrap();
+    refused(
+        queue.launch(8, add(3, &read, &mut written)),
+        &mapping(" (argument 1, counted from 0)"),
+    );
+    drop(mapped);
+    queue
+        .launch(8, add(3, &read, &mut written))
+        .unwrap()
+        .wait()
+        .unwrap();
 }
 
 #[test]

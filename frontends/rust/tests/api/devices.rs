@@ -6,6 +6,7 @@ use quipu::drivers::{Options, SimDriver};
 use quipu::prelude::*;
 use quipu::simulation::{Configuration, DeviceId, Fault};
 use quipu::{DeviceKind, DeviceProperties, ErrorKind};
+use std::num::NonZero;
 use std::sync::Arc;
 
 #[test]
@@ -15,15 +16,40 @@ fn a_platform_lists_the_embedded_devices_first() {
     assert_eq!(names, ["cpu", "serial", "sim", "sim"]);
     let error = platform.device("tpu").unwrap_err().to_string();
     assert!(
-        error.contains("'tpu'") && error.contains("cpu, serial, sim"),
+        error.contains("'tpu'") && error.contains("cpu:0, serial:0, sim:0, sim:1"),
         "{error}"
     );
+}
+
+#[test]
+fn a_device_is_chosen_by_its_selector_its_driver_or_its_name() {
+    let platform = platform();
+    for device in platform.devices() {
+        let selector = device.selector();
+        assert_eq!(&platform.device(&selector).unwrap(), device);
+        assert_eq!(&platform.device(device.name()).unwrap(), device);
+        let driver = platform.device(device.driver_name()).unwrap();
+        assert_eq!(driver.selector(), format!("{}:0", device.driver_name()));
+    }
+    assert_eq!(platform.device("sim:1").unwrap(), platform.devices()[3]);
+    for unknown in [
+        "sim:2",
+        "sim:",
+        ":0",
+        "",
+        "simulated",
+        "node-1",
+        "node-1/sim:0",
+    ] {
+        assert!(platform.device(unknown).is_err(), "{unknown}");
+    }
 }
 
 /// A driver that finds nothing to drive.
 struct Missing;
 
-impl Driver for Missing {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Missing {
     fn name(&self) -> &'static str {
         "missing"
     }
@@ -262,7 +288,7 @@ fn a_queue_of_another_contexts_device_is_refused() {
         matches!(
             error.kind(),
             ErrorKind::WrongContext {
-                object: "device",
+                object: quipu::Foreign::Device(_),
                 ..
             }
         ),
@@ -277,6 +303,95 @@ fn a_context_without_devices_is_refused() {
         matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
         "{error}"
     );
+}
+
+/// What the errors say to do is done.
+#[test]
+fn the_advice_after_a_loss_works_and_other_devices_go_on() {
+    let machine = SimDriver::start(Configuration::separate_memory(2, 1 << 20)).unwrap();
+    let platform = Platform::builder()
+        .without_embedded()
+        .cpu(Options::new().workers(NonZero::new(2).unwrap()))
+        .driver(machine.clone());
+    let platform = platform.build().unwrap();
+    let context = platform.context().unwrap();
+    let [pool, first, second] = platform.devices() else {
+        panic!("{platform:?}");
+    };
+    let queues = [pool, first, second].map(|device| context.queue(device).unwrap());
+    let [on_pool, on_first, on_second] = &queues;
+    let there = context.allocate::<u32>(8).unwrap();
+    there.set_label("sums");
+    on_first.fill(&there, 3).unwrap().wait().unwrap();
+    let elsewhere = context.buffer(&[5_u32; 8]).unwrap();
+    let fault = Fault::LoseDevice {
+        device: DeviceId(0),
+        nth: 1,
+    };
+    machine.arm(fault).unwrap();
+    let error = on_first.fill(&elsewhere, 4).unwrap().wait().unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("other devices go on, also in a context without it"),
+        "{text}"
+    );
+    // On the lost device nothing is taken any more, and it is said why.
+    let error = on_first.fill(&there, 1).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::DeviceLost { .. }),
+        "{error}"
+    );
+    assert!(context.queue(first).is_err());
+
+    // The context goes on, on the others; what is lost is named, with what to do.
+    for queue in [on_pool, on_second] {
+        let error = queue.read(&there).unwrap().wait().unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("'sums'") && text.contains("write it as a whole"),
+            "{text}"
+        );
+        let own = context.buffer(&[7_u32; 8]).unwrap();
+        queue.fill(&own, 9).unwrap();
+        assert_eq!(queue.read(&own).unwrap().wait().unwrap(), [9; 8]);
+    }
+    // Written as a whole, by another device or from the host.
+    on_second.fill(&there, 6).unwrap().wait().unwrap();
+    assert_eq!(on_pool.read(&there).unwrap().wait().unwrap(), [6; 8]);
+    on_pool
+        .write(&elsewhere, vec![8; 8])
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!(on_second.read(&elsewhere).unwrap().wait().unwrap(), [8; 8]);
+    assert_ne!(&context.fastest(), first);
+
+    // A context without it.
+    let again = platform.context().unwrap();
+    assert_eq!(again.devices(), [pool.clone(), second.clone()]);
+    assert_eq!(&platform.device("sim").unwrap(), second);
+    let queue = again.queue(second).unwrap();
+    let own = again.buffer(&[1_u32; 8]).unwrap();
+    queue.fill(&own, 2).unwrap();
+    assert_eq!(queue.read(&own).unwrap().wait().unwrap(), [2; 8]);
+    // One with it is refused, with the reason.
+    let error = Context::new(platform.devices()).unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::DeviceLost { .. }),
+        "{error}"
+    );
+    // As is a context that is lost: a new one works.
+    again.lose("the test says so");
+    let error = queue.fill(&own, 1).unwrap_err();
+    assert!(error.to_string().contains("create a new one"), "{error}");
+    let new = platform.context().unwrap();
+    let own = new.buffer(&[1_u32; 8]).unwrap();
+    new.queue(second)
+        .unwrap()
+        .fill(&own, 2)
+        .unwrap()
+        .wait()
+        .unwrap();
 }
 
 #[test]

@@ -299,3 +299,142 @@ fn a_panic_of_a_kernel_fails_its_launch_and_names_it() {
         .unwrap();
     assert!(event.wait().unwrap_err().to_string().contains("saxpy"));
 }
+
+#[kernel]
+fn count_rows(_acc: &impl Accelerator<1>, mut rows: OwnRows<u32>) {
+    for (i, row) in rows.each() {
+        row[0] = i as u32;
+    }
+}
+
+#[kernel]
+fn count_blocks(acc: &impl Accelerator<1>, y: OwnBlock<u32>) {
+    for y in y {
+        *y = acc.index(Grid, Blocks)[0] as u32;
+    }
+}
+
+#[kernel]
+fn both(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>, mut z: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = i as u32;
+    }
+    for (i, z) in z.each() {
+        *z = i as u32;
+    }
+}
+
+#[kernel]
+fn plane(_acc: &impl Accelerator<2>, mut y: OwnElements<u32, 2>) {
+    for (i, y) in y.each() {
+        *y = i as u32;
+    }
+}
+
+/// A number of elements is that of each output that threads own parts of, and else a whole division has to be said.
+#[test]
+fn a_launch_is_over_the_elements_of_its_outputs() {
+    fn refused(launched: quipu::Result<Event>, words: &[&str]) {
+        let text = launched.map(drop).unwrap_err().to_string();
+        for words in words {
+            assert!(text.contains(words), "{words} is not in: {text}");
+        }
+    }
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1.0_f32; 1000]).unwrap();
+        let mut y = context.allocate::<f32>(100).unwrap();
+        for wrong in [99, 101, 1000, 1] {
+            let said = format!(
+                "'saxpy' is launched over {wrong}, and its argument 2, counted from 0, has 100 elements"
+            );
+            refused(
+                queue.launch(wrong, saxpy(2.0, &x, &mut y)),
+                &[&said, "`len()`", "WorkDivision::for_elements"],
+            );
+            refused(queue.launch(wrong, saxpy(2.0, &x, y.overwrite())), &[&said]);
+        }
+        queue.launch(100, saxpy(2.0, &x, &mut y)).unwrap();
+        // A part, and a division that is said.
+        queue
+            .launch(50, saxpy(2.0, &x, &mut y.slice(50..).unwrap()))
+            .unwrap();
+        let division = WorkDivision::for_elements(1000, queue.limits());
+        queue.launch(division, saxpy(2.0, &x, &mut y)).unwrap();
+        let y = queue.read(&y).unwrap().wait().unwrap();
+        assert_eq!((y[0], y[99]), (4.0, 6.0));
+
+        let (mut y, mut z) = (
+            context.allocate::<u32>(4).unwrap(),
+            context.allocate(6).unwrap(),
+        );
+        for (number, argument) in [
+            (4, "argument 1, counted from 0, has 6"),
+            (6, "argument 0, counted from 0, has 4"),
+        ] {
+            refused(queue.launch(number, both(&mut y, &mut z)), &[argument]);
+        }
+        queue
+            .launch(WorkDivision::new(1, 1, 6), both(&mut y, &mut z))
+            .unwrap();
+
+        let mut rows = context.allocate_nd::<u32, 2>([3, 5]).unwrap();
+        refused(
+            queue.launch(15, count_rows(&mut rows)),
+            &["over 15", "3 rows"],
+        );
+        queue.launch(3, count_rows(&mut rows)).unwrap();
+        refused(
+            queue.launch([5, 3], plane(&mut rows)),
+            &["over [5, 3]", "the extent [3, 5]"],
+        );
+        queue.launch([3, 5], plane(&mut rows)).unwrap();
+
+        // How many blocks there are would be up to the device.
+        let mut sums = context.allocate::<u32>(4).unwrap();
+        for number in [4, 1000] {
+            refused(
+                queue.launch(number, count_blocks(&mut sums)),
+                &[
+                    "4 elements, which are shared out among the launch's blocks",
+                    "how many blocks",
+                ],
+            );
+        }
+        queue
+            .launch(WorkDivision::new(4, 1, 250), count_blocks(&mut sums))
+            .unwrap();
+        assert_eq!(queue.read(&sums).unwrap().wait().unwrap(), [0, 1, 2, 3]);
+        // Nothing is done to any output.
+        queue
+            .launch(0, count_blocks(&mut sums))
+            .unwrap()
+            .wait()
+            .unwrap();
+    });
+}
+
+#[kernel]
+fn beyond_the_end(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = x[i + 1]; // beyond the end
+    }
+}
+
+/// As devices of vendors say where a kernel went wrong.
+#[test]
+fn the_error_of_a_kernel_has_the_line() {
+    let mut lines = include_str!("kernels.rs").lines().zip(1..);
+    let (_, line) = lines
+        .find(|(line, _)| line.ends_with("; // beyond the end"))
+        .unwrap();
+    each_queue(|context, queue| {
+        let x = context.buffer(&[1_u32; 8]).unwrap();
+        let mut y = context.allocate::<u32>(8).unwrap();
+        let launched = queue.launch(8, beyond_the_end(&x, &mut y)).unwrap();
+        let text = launched.wait().unwrap_err().to_string();
+        let place = format!("api/kernels.rs:{line}");
+        for words in ["beyond_the_end", "the len is 8 but the index is 8", &place] {
+            assert!(text.contains(words), "{words} is not in: {text}");
+        }
+    });
+}

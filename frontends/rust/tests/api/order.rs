@@ -1,11 +1,13 @@
 //! Queues: order, markers, barriers, priorities, profiling.
 
 use super::{context, each_queue, pool};
+use quipu::diagnostics::wait_graph;
 use quipu::drivers::{Options, SimDriver};
 use quipu::prelude::*;
 use quipu::simulation::{Configuration, RacePolicy};
 use quipu::{ErrorKind, Phase};
 use quipu_conformance::Watchdog;
+use quipu_scheduler::event::refuse_waits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -154,19 +156,46 @@ fn every_enqueue_of_a_blocking_queue_is_over_when_it_returns() {
 }
 
 #[test]
-fn a_blocking_enqueue_behind_an_incomplete_event_is_an_error_on_the_serial_device() {
-    let platform = Platform::new().unwrap();
-    let context = platform.device("serial").unwrap().context().unwrap();
+fn a_blocking_enqueue_lasts_until_another_thread_completes_its_event() {
+    for driver in ["cpu", "serial"] {
+        let platform = Platform::new().unwrap();
+        let context = platform.device(driver).unwrap().context().unwrap();
+        let options = QueueOptions {
+            blocking: true,
+            ..QueueOptions::default()
+        };
+        let queue = context.queue_with(&context.fastest(), options).unwrap();
+        let gate = UserEvent::new();
+        let later = queue.named("behind").after([gate.event()]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !wait_graph().contains("for 'behind'") {
+                    std::thread::yield_now();
+                }
+                gate.complete();
+            });
+            let task = later.host_task(|| 1).unwrap();
+            assert!(task.is_complete(), "{driver}");
+            assert_eq!(task.wait().unwrap(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_blocking_enqueue_that_must_not_wait_is_an_error() {
+    let (context, queue) = pool();
     let options = QueueOptions {
         blocking: true,
         ..QueueOptions::default()
     };
-    let queue = context.queue_with(&context.fastest(), options).unwrap();
+    let queue = context.queue_with(queue.device(), options).unwrap();
     let gate = UserEvent::new();
     let has_run = Arc::new(AtomicBool::new(false));
     let run = has_run.clone();
     let task = move || run.store(true, Ordering::SeqCst);
+    let outer = refuse_waits(Some("it is this test that must not wait"));
     let error = queue.after([gate.event()]).host_task(task).unwrap_err();
+    refuse_waits(outer);
     assert!(
         matches!(error.kind(), ErrorKind::WouldDeadlock { .. }),
         "{error}"

@@ -120,8 +120,8 @@ impl Waitable for Here {
         &self.0
     }
 
-    fn event_mut(&mut self) -> &mut Event {
-        &mut self.0
+    fn forget_waker(&mut self) {
+        self.0.forget_waker();
     }
 }
 

@@ -146,7 +146,7 @@ fn a_variable_that_is_passed_as_well_is_refused() {
     }
     let (context, queue) = pool();
     let mut places = PLACES.buffer(&context).unwrap();
-    let error = queue.launch(4, twice(&mut places)).unwrap_err();
+    let error = queue.launch(places.len(), twice(&mut places)).unwrap_err();
     assert!(error.to_string().contains("overlap"), "{error}");
     let mut half = places.slice(..32).unwrap();
     assert!(queue.launch(4, twice(&mut half)).is_err());

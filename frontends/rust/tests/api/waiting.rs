@@ -46,7 +46,8 @@ impl Lazy {
     }
 }
 
-impl Driver for Lazy {
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Lazy {
     fn name(&self) -> &'static str {
         "lazy"
     }
@@ -80,7 +81,7 @@ impl Driver for Lazy {
             let next = self.0.lock().unwrap().pop_front();
             let Some(command) = next else {
                 let why = "nothing is left to run";
-                return Err(ErrorKind::WouldDeadlock { why }.into());
+                return Err(ErrorKind::WouldDeadlock { why: why.into() }.into());
             };
             let result = command.start().and_then(|()| {
                 // SAFETY: started, without arguments, and run once.

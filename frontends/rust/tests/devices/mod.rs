@@ -4,8 +4,8 @@
 mod language;
 
 pub(crate) use language::{
-    a_grid_has_more_dimensions_than_devices_have_axes, floats_of_16_bits_are_the_same_everywhere,
-    threads_of_a_warp_exchange_values,
+    a_fence_orders_what_blocks_do_to_memory, a_grid_has_more_dimensions_than_devices_have_axes,
+    floats_of_16_bits_are_the_same_everywhere, threads_of_a_warp_exchange_values,
 };
 
 use quipu::prelude::*;
@@ -85,6 +85,7 @@ macro_rules! all_tests {
             fills_of_any_pattern_and_host_tasks_go,
             timestamps_are_in_order,
             threads_of_a_warp_exchange_values,
+            a_fence_orders_what_blocks_do_to_memory,
             floats_of_16_bits_are_the_same_everywhere,
             a_grid_has_more_dimensions_than_devices_have_axes,
             a_scheduler_of_the_users_polls_for_what_is_on_a_device,

@@ -141,7 +141,7 @@ fn native_add(queue: &Queue, kernel: &Arc<Kernel>, x: &mut Buffer<u32>, more: u3
             ended("clEnqueueNDRangeKernel", event)
         }
     };
-    // SAFETY: as said.
+    // SAFETY: the call adds to the elements of its argument, and to no others.
     unsafe { queue.async_execute((x,), call) }.unwrap()
 }
 

@@ -22,6 +22,57 @@ fn a_node_computes_the_same_bits() {
     forms::check(&node);
 }
 
+/// The node is gone: the context goes on with its other device, and so does one without the node.
+#[test]
+fn a_node_that_is_lost_leaves_the_others_and_a_new_platform_finds_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = Loopback::start(served(), &folder);
+    let Loopback {
+        remote,
+        local,
+        context,
+        serving,
+        folder: path,
+    } = node;
+    let there = context.allocate::<u32>(8).unwrap();
+    there.set_label("sums");
+    remote.fill(&there, 3).unwrap().wait().unwrap();
+    drop(serving);
+    let other = context.allocate::<u32>(8).unwrap();
+    let error = remote
+        .fill(&other, 4)
+        .and_then(|event| event.wait())
+        .unwrap_err();
+    assert!(
+        matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("other devices go on"), "{error}");
+    let error = local.read(&there).unwrap().wait().unwrap_err();
+    assert!(error.to_string().contains("'sums'"), "{error}");
+    local.fill(&there, 6).unwrap();
+    assert_eq!(local.read(&there).unwrap().wait().unwrap(), [6; 8]);
+    assert!(quipu::Context::new(context.devices()).is_err());
+    let without = quipu::Context::new(&[local.device().clone()]).unwrap();
+    let own = without.buffer(&[1_u32; 8]).unwrap();
+    without
+        .queue(local.device())
+        .unwrap()
+        .fill(&own, 2)
+        .unwrap()
+        .wait()
+        .unwrap();
+    drop((remote, local, context));
+    // The node is there again, for a new platform.
+    let next = loopback::server(served(), &path)
+        .one_process()
+        .start()
+        .unwrap();
+    let next = Loopback::of(next, path);
+    let buffer = next.context.buffer(&[1_u32; 8]).unwrap();
+    next.remote.fill(&buffer, 2).unwrap().wait().unwrap();
+}
+
 #[test]
 fn a_kernel_that_the_node_does_not_have_fails_and_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,10 +151,14 @@ fn what_cannot_be_served_says_why() {
         let platform = quipu::Platform::builder().without_embedded().build()?;
         platform.device("cpu").map(|device| vec![device])
     });
-    assert!(text(failing).contains("no driver is called 'cpu'"));
+    assert!(text(failing).contains("no device is called 'cpu'"));
     let other = loopback::taken();
     let address = other.local_addr().unwrap().to_string();
     assert!(text(server().address(&address)).contains(&address));
+    let _first = server().address("127.0.0.1:0").start().unwrap();
+    let error = text(server().address("127.0.0.1:0"));
+    let process = format!("process {} serves a node from", std::process::id());
+    assert!(error.contains(&process), "{error}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl<T: Element + Near> Both<T> {
     /// Leaves the same in both.
     fn level(&self) {
         let [from, to] = self.memory;
-        // SAFETY: as of `by_hand`; they are two buffers.
+        // SAFETY: each is a buffer of so many elements, which nothing else uses meanwhile; they are two.
         unsafe { to.copy_from_nonoverlapping(from, self.length) };
     }
 }

@@ -1,10 +1,12 @@
 //! Compaction.
 
-use crate::modes::{Input, Output, Value, everywhere};
+use crate::modes::{Given, Input, Output, Value, everywhere, run_without_fences};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use quipu::kernel::print;
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{compact_neighbours, compact_tiles};
 use quipu_algorithms::{Function, compact};
+use quipu_kernel_testing::Argument;
 
 #[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
@@ -73,6 +75,22 @@ fn keeps_the_same_in_every_mode() {
         assert_eq!(count.0, [model.len() as u64]);
         model.resize(places, 9);
         assert_eq!(y.0, model);
+
+        let arguments = [
+            Value(Divides { by: 3 }).argument(),
+            Argument::buffer(&x),
+            Argument::buffer(&vec![0_u32; tiles + 1]),
+            Argument::buffer(&vec![0_u64; tiles]),
+            Argument::buffer(&vec![0_u64; tiles]),
+            Argument::buffer(&vec![9_u32; places]),
+            Argument::buffer(&[0_u64]),
+        ];
+        let module = print::module::<compact_tiles<u32, Divides>, _>().unwrap();
+        let division = [tiles, threads, elements];
+        run_without_fences(&module, division, &arguments, &[shared; 2], |launch| {
+            assert_eq!(launch.elements::<u32>(5), y.0);
+            assert_eq!(launch.elements::<u64>(6), count.0);
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use quipu::kernels::{
     RunOptions,
 };
 use quipu_kernel_ir::print::SharedMemory;
-use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, Options};
+use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options};
 use quipu_kernel_testing::{
     Argument, C99Program, CudaProgram, Division, Launch, OpenClProgram, opencl_features,
     opencl_or_skip,
@@ -363,6 +363,37 @@ pub(crate) fn run_printed<const D: usize>(
             check(&how, &written);
         }
     }
+}
+
+/// Runs the printed source of a module that looks back as a device without fences between blocks does: launched twice.
+pub(crate) fn run_without_fences(
+    module: &Module,
+    [blocks, threads, elements]: [usize; 3],
+    arguments: &[Argument],
+    shared: &[u64],
+    check: impl Fn(&Launch),
+) {
+    crate::look_for_devices();
+    if !opencl_or_skip() {
+        return;
+    }
+    let dialect = Dialect::OpenCl(OpenClFeatures {
+        device_fence: false,
+        ptx: false,
+        ..opencl_features()
+    });
+    let printed = module.print(dialect, &Options::new(dialect, IndexWidth::Bits32));
+    let printed = printed.unwrap_or_else(|error| panic!("{error}"));
+    let program = OpenClProgram::compile(&printed).unwrap_or_else(|error| panic!("{error}"));
+    let extents = [blocks, threads, elements].map(|extent| [extent as u64]);
+    let [blocks, threads, elements] = extents;
+    let division = Division::new(blocks, threads, elements);
+    let launch = Launch::new(division, arguments.to_vec());
+    let mut launch = launch.with_shared(shared.iter().copied());
+    for _ in 0..2 {
+        assert_eq!(program.run(&mut launch).unwrap(), None);
+    }
+    check(&launch);
 }
 
 /// Runs a kernel in every way: `everywhere!(kernel, division, [lengths of shared arrays]; name = given, …)`. Gives what

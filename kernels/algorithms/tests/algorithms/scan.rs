@@ -1,11 +1,13 @@
 //! Scans.
 
-use crate::modes::{Input, Output, compare, everywhere, prepare};
+use crate::modes::{Input, Output, compare, everywhere, prepare, run_without_fences};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
+use quipu::kernel::print;
 use quipu::kernels::{BlockScratch, GroupKernel, RunOptions};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{scan_neighbours, scan_tiles};
 use quipu_algorithms::{Item, Maximum, Operator, Sum, exclusive_scan, inclusive_scan};
+use quipu_kernel_testing::Argument;
 
 /// `x -> a x + b` modulo 2^32, one after the other: associative, not commutative.
 #[derive(Clone, Copy, KernelData)]
@@ -126,6 +128,29 @@ where
         y = Output(vec![zero; length]),
     );
     y.0
+}
+
+#[test]
+fn gives_the_same_bits_without_fences() {
+    let x: Vec<f32> = numbers(1003).map(|x| x as f32 * 0.1).collect();
+    for (threads, elements) in [(1, 64), (4, 7), (8, 200)] {
+        let tiles = x.len().div_ceil(threads * elements);
+        let with = everywhere_in_tiles::<Sum, f32, true>(&x, threads, elements, 0.0);
+        let zeros = Argument::buffer(&vec![0.0_f32; tiles]);
+        let arguments = [
+            Argument::buffer(&x),
+            Argument::buffer(&vec![0_u32; tiles + 1]),
+            zeros.clone(),
+            zeros,
+            Argument::buffer(&vec![0.0_f32; x.len()]),
+        ];
+        let module = print::module::<scan_tiles<f32, Sum, true>, _>().unwrap();
+        let shared = [threads as u64; 2];
+        let division = [tiles, threads, elements];
+        run_without_fences(&module, division, &arguments, &shared, |launch| {
+            compare(&with, &launch.elements::<f32>(4));
+        });
+    }
 }
 
 #[test]

@@ -85,6 +85,7 @@ mod place;
 mod protocol;
 mod target;
 mod text;
+mod width;
 
 use crate::function::Location;
 use crate::module::Module;
@@ -119,6 +120,11 @@ pub struct OpenClFeatures {
     pub subgroup_ballot: bool,
     /// `cl_khr_subgroup_shuffle` and `cl_khr_subgroup_shuffle_relative`: shuffles.
     pub subgroup_shuffle: bool,
+    /// OpenCL C 2.0, or of 3.0 the features `__opencl_c_atomic_order_seq_cst` and `__opencl_c_atomic_scope_device`: fences for
+    /// the threads of other blocks.
+    pub device_fence: bool,
+    /// NVIDIA's compiler, which takes PTX: with it sub-groups are its warps, and fences are for the device.
+    pub ptx: bool,
     /// OpenCL 3.0: what needs more than OpenCL C 1.2 is OpenCL C 3.0, for a device may lack 2.0 then.
     pub version_3: bool,
     /// A kernel with barriers may have loops that are written twice, to spare one of them its checks. The compiler of PoCL 4
@@ -132,11 +138,19 @@ impl OpenClFeatures {
     #[must_use]
     pub fn offers(self, operation: WarpOperation) -> bool {
         use WarpOperation as W;
-        match operation {
+        let subgroups = match operation {
             W::Size | W::Lane | W::All | W::Any => self.subgroups,
             W::ActiveMask | W::Ballot => self.subgroup_ballot,
             W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => self.subgroup_shuffle,
-        }
+        };
+        self.ptx || subgroups
+    }
+
+    /// Whether the device orders the memory accesses of different blocks by a fence. A kernel that comes to one where it does
+    /// not is refused.
+    #[must_use]
+    pub fn fences_device(self) -> bool {
+        self.ptx || self.device_fence
     }
 
     /// The usual, and what the compiler of a platform stands, of this name and version.
@@ -148,6 +162,24 @@ impl OpenClFeatures {
         }
     }
 
+    /// The same of a device of this version, with what it says of its atomic fences
+    /// (`CL_DEVICE_ATOMIC_FENCE_CAPABILITIES`; nothing before OpenCL 3.0).
+    #[must_use]
+    pub fn with_fences(self, device_version: &str, capabilities: u64) -> Self {
+        const SEQUENTIALLY_CONSISTENT: u64 = 1 << 2;
+        const FOR_THE_DEVICE: u64 = 1 << 5;
+        let needed = SEQUENTIALLY_CONSISTENT | FOR_THE_DEVICE;
+        let version_3 = device_version.starts_with("OpenCL 3.");
+        Self {
+            device_fence: device_version.starts_with("OpenCL 2.")
+                || version_3 && capabilities & needed == needed,
+            // "OpenCL 3.0 CUDA"; another's implementation on such a device says its own name.
+            ptx: device_version.ends_with(" CUDA"),
+            version_3,
+            ..self
+        }
+    }
+
     /// PoCL's version, of a platform's name and version.
     #[must_use]
     pub fn major_of_pocl(platform: &str) -> Option<u32> {
@@ -156,13 +188,15 @@ impl OpenClFeatures {
         version.split('.').next()?.parse().ok()
     }
 
-    /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups.
+    /// OpenCL C 1.2 with `f64` and 64-bit atomics, without sub-groups; of 2.0 the fences for the device.
     pub const USUAL: Self = Self {
         doubles: true,
         wide_atomics: true,
         subgroups: false,
         subgroup_ballot: false,
         subgroup_shuffle: false,
+        device_fence: true,
+        ptx: false,
         version_3: false,
         repeats_beside_barriers: true,
     };
@@ -200,8 +234,10 @@ pub enum ElementOrder {
 /// How a module is printed. What its [allowances](crate::Allowances) say comes to this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The width of `usize`, at least: 64 bits where a constant of the module's takes them.
+    /// The width of `usize`, at least: 64 bits where a constant of the module takes them, or a number that it computes may.
     pub index_width: IndexWidth,
+    /// Only constants widen indices. For tests of arithmetic in 32 bits: other programs get what they compute natively without it.
+    pub keeps_width: bool,
     /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is undefined behaviour.
     pub checked: bool,
     /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
@@ -224,6 +260,7 @@ impl Options {
     pub fn new(dialect: Dialect, index_width: IndexWidth) -> Self {
         Self {
             index_width,
+            keeps_width: false,
             checked: true,
             fast_math: false,
             contract: false,
@@ -277,7 +314,7 @@ impl Module {
         self.verify()?;
         let allowed = self.allowances;
         let options = Options {
-            index_width: target::index_width_for(self, options.index_width),
+            index_width: target::index_width_for(self, options),
             checked: options.checked && !allowed.unchecked,
             fast_math: options.fast_math || allowed.fast_math,
             contract: options.contract || allowed.contract,
@@ -286,6 +323,7 @@ impl Module {
         };
         let dialect = target::dialect_for(self, dialect);
         let module = target::on_target(self, dialect, &options);
+        let dialect = target::with_used_fences(&module, dialect);
         module::print(&module, dialect, &options)
     }
 }

@@ -146,9 +146,20 @@ impl Language for OpenCl {
 
     fn fence(&self, scope: Scope) -> Possible {
         match scope {
-            Scope::Block | Scope::Device => {
-                Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into())
+            // Which is for the threads of a block alone.
+            Scope::Block => Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into()),
+            Scope::Device if self.features.ptx => {
+                Ok("asm volatile(\"membar.gl;\" ::: \"memory\")".into())
             }
+            Scope::Device if self.features.device_fence => Ok(
+                "atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, memory_scope_device)"
+                    .into(),
+            ),
+            Scope::Device => Err(
+                "a fence for other blocks on a device without OpenCL C 2.0 or `__opencl_c_atomic_scope_device`; ask \
+                 `acc.has_device_fence()`"
+                    .into(),
+            ),
             Scope::System => Err("a fence for the host and other devices".into()),
         }
     }
@@ -252,6 +263,9 @@ impl Language for OpenCl {
                     format!("({})", operands[0])
                 }
             });
+        }
+        if self.features.ptx {
+            return Ok(self.ptx_warp(helpers, operation, scalar, operands));
         }
         let ballot = |predicate: &str, helpers: &mut Helpers| {
             helpers.add("quipu_ballot", |_| {
@@ -378,7 +392,8 @@ impl Language for OpenCl {
         let subgroups = self.features.subgroups
             || self.features.subgroup_ballot
             || self.features.subgroup_shuffle;
-        let mut said = vec![match (subgroups, self.features.version_3) {
+        let beyond = subgroups || self.features.device_fence;
+        let mut said = vec![match (beyond, self.features.version_3) {
             (false, _) => "-cl-std=CL1.2",
             (true, false) => "-cl-std=CL2.0",
             (true, true) => "-cl-std=CL3.0",
@@ -411,5 +426,89 @@ impl Language for OpenCl {
 
     fn shared_parameter(&self, shared: SharedId) -> Option<EntryKind> {
         Some(EntryKind::SharedPointer { shared })
+    }
+}
+
+impl OpenCl {
+    /// An operation of a warp of NVIDIA's, in PTX: as CUDA C's.
+    fn ptx_warp(
+        &self,
+        helpers: &mut Helpers,
+        operation: WarpOperation,
+        scalar: Scalar,
+        operands: &[String],
+    ) -> String {
+        use WarpOperation as W;
+        helpers.add("quipu_lane", |_| {
+            "/* The number of a thread in its block, of which warps are 32 each. */\n\
+             static inline uint quipu_in_block(void)\n{\n    \
+             return (uint)((get_local_id(2) * get_local_size(1) + get_local_id(1)) * get_local_size(0) + get_local_id(0));\n}\n\n\
+             /* How many threads the warp has: the last of a block may have fewer. */\n\
+             static inline uint quipu_warp_threads(void)\n{\n    \
+             const uint all = (uint)(get_local_size(0) * get_local_size(1) * get_local_size(2));\n    \
+             const uint rest = all - (quipu_in_block() & ~31u);\n    \
+             return rest < 32u ? rest : 32u;\n}\n\n\
+             static inline uint quipu_warp_mask(void)\n{\n    \
+             return 0xffffffffu >> (32u - quipu_warp_threads());\n}\n\n\
+             static inline uint quipu_ballot(bool predicate)\n{\n    \
+             const uint said = predicate, mask = quipu_warp_mask();\n    uint votes;\n    \
+             asm volatile(\"{ .reg .pred p; setp.ne.u32 p, %1, 0; vote.sync.ballot.b32 %0, p, %2; }\"\n        \
+             : \"=r\"(votes) : \"r\"(said), \"r\"(mask) : \"memory\");\n    return votes;\n}"
+                .to_owned()
+        });
+        match operation {
+            W::Size => "32u".into(),
+            W::Lane => "(quipu_in_block() & 31u)".into(),
+            W::ActiveMask => "(ulong)quipu_warp_mask()".into(),
+            W::All => format!("(quipu_ballot({}) == quipu_warp_mask())", operands[0]),
+            W::Any => format!("(quipu_ballot({}) != 0)", operands[0]),
+            W::Ballot => format!("(ulong)quipu_ballot({})", operands[0]),
+            W::Shuffle | W::ShuffleUp | W::ShuffleDown | W::ShuffleXor => {
+                helpers.add("quipu_shuffle", |_| {
+                    "/* The word of another thread of the warp. */\n\
+                     static inline uint quipu_shuffle(uint word, uint there)\n{\n    \
+                     const uint mask = quipu_warp_mask();\n    uint seen;\n    \
+                     asm volatile(\"shfl.sync.idx.b32 %0, %1, %2, 0x1f, %3;\"\n        \
+                     : \"=r\"(seen) : \"r\"(word), \"r\"(there), \"r\"(mask) : \"memory\");\n    return seen;\n}"
+                        .to_owned()
+                });
+                let what = format!("{operation:?}").to_lowercase();
+                let name = format!("quipu_{what}_{}", short(scalar));
+                helpers.add(&name, |_| {
+                    let t = self.scalar(scalar);
+                    let from = match operation {
+                        W::Shuffle => "lane & 31u",
+                        W::ShuffleUp => "own - lane",
+                        W::ShuffleDown => "own + lane",
+                        _ => "own ^ lane",
+                    };
+                    let seen = match (width(scalar), scalar) {
+                        (64, _) => {
+                            let bits = match scalar {
+                                Scalar::F64 => "as_ulong(value)",
+                                _ => "(ulong)value",
+                            };
+                            let seen = "(ulong)quipu_shuffle((uint)bits, there) | (ulong)quipu_shuffle((uint)(bits >> 32), there) << 32";
+                            let seen = match scalar {
+                                Scalar::F64 => format!("as_double({seen})"),
+                                _ => format!("({t})({seen})"),
+                            };
+                            format!("const ulong bits = {bits};\n    return {seen};")
+                        }
+                        (_, Scalar::F32) => {
+                            "return as_float(quipu_shuffle(as_uint(value), there));".to_owned()
+                        }
+                        _ => format!("return ({t})quipu_shuffle((uint)value, there);"),
+                    };
+                    format!(
+                        "static inline {t} {name}({t} value, uint lane)\n{{\n    \
+                         const uint own = quipu_in_block() & 31u, from = {from};\n    \
+                         const uint there = from < quipu_warp_threads() ? from : own;\n    \
+                         {seen}\n}}"
+                    )
+                });
+                format!("{name}({})", operands.join(", "))
+            }
+        }
     }
 }

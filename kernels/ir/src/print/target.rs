@@ -16,14 +16,14 @@ use std::collections::{HashMap, HashSet};
 use crate::function::{Function, FunctionId, Local, LocalId, Value, ValueInfo};
 use crate::module::Module;
 use crate::operation::{
-    BinaryOperation, Literal, Operation, Property, UnaryOperation, WarpOperation,
+    BinaryOperation, Literal, Operation, Property, Scope, UnaryOperation, WarpOperation,
 };
 use crate::statement::{Block, Place, Root, Statement};
 use crate::types::{Scalar, Type};
 use crate::verify::walk;
 
-use super::facts;
 use super::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options};
+use super::{facts, width};
 
 /// The dialect for a module: without sub-groups, if some are missing that it uses. Warps are then of one thread, as on a
 /// processor.
@@ -48,8 +48,26 @@ pub(super) fn dialect_for(module: &Module, dialect: Dialect) -> Dialect {
     })
 }
 
-/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes more.
-pub(super) fn index_width_for(module: &Module, asked: IndexWidth) -> IndexWidth {
+/// The dialect for a module as it is on its target: OpenCL C 1.2, if it uses no fence of a later one.
+pub(super) fn with_used_fences(module: &Module, dialect: Dialect) -> Dialect {
+    let Dialect::OpenCl(features) = dialect else {
+        return dialect;
+    };
+    let mut fences = false;
+    for function in module.functions.iter().chain([&module.kernel.function]) {
+        walk(&function.body, &mut |statement| {
+            fences |= matches!(statement, Statement::Fence(Scope::Device));
+        });
+    }
+    Dialect::OpenCl(OpenClFeatures {
+        device_fence: features.device_fence && fences,
+        ..features
+    })
+}
+
+/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes more, or
+/// computes what may take more.
+pub(super) fn index_width_for(module: &Module, options: &Options) -> IndexWidth {
     let constants = module.constants.iter();
     let mut takes_more = constants
         .flat_map(|constant| &constant.values)
@@ -57,10 +75,10 @@ pub(super) fn index_width_for(module: &Module, asked: IndexWidth) -> IndexWidth 
     each_operation(module, &mut |operation| {
         takes_more |= matches!(operation, Operation::Literal(literal) if takes_64_bits(literal));
     });
-    if takes_more {
+    if takes_more || !options.keeps_width && width::takes_64_bits(module) {
         IndexWidth::Bits64
     } else {
-        asked
+        options.index_width
     }
 }
 
@@ -147,6 +165,7 @@ impl Target<'_> {
             Property::Gpu => self.options.elements == ElementOrder::Strided,
             Property::Doubles => opencl.is_none_or(|features| features.doubles),
             Property::Clock | Property::SystemScope => opencl.is_none(),
+            Property::DeviceFence => opencl.is_none_or(OpenClFeatures::fences_device),
         }
     }
 
@@ -161,6 +180,7 @@ impl Target<'_> {
     fn warp_size(&self) -> Option<u64> {
         match self.dialect {
             Dialect::C99 => Some(1),
+            Dialect::OpenCl(features) if features.ptx => Some(32),
             Dialect::OpenCl(features) => (!features.subgroups).then_some(1),
             Dialect::Cuda => Some(32),
         }

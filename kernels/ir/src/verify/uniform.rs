@@ -611,9 +611,20 @@ impl<'w, 'm> Walk<'w, 'm> {
 
 /// What is wrong, and what to write instead.
 fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
-    let (of, what, vote) = match need {
-        Same::Block => ("block", "barrier", "acc.sync_block_threads_or(…)"),
-        _ => ("warp", "function of a warp", "acc.warp_any(…)"),
+    let (of, what, vote, known) = match need {
+        Same::Block => (
+            "block",
+            "barrier",
+            "acc.sync_block_threads_or(…)",
+            "a value that is passed",
+        ),
+        _ => (
+            "warp",
+            "function of a warp",
+            "acc.warp_any(…)",
+            "a value that is passed, which warp of its block it is (`acc.index(Block, Threads)[0] / acc.warp_size()`, in blocks of one \
+             dimension, and not by the index in the grid)",
+        ),
     };
     let at = |location: Option<Location>| match (location, here) {
         (Some(at), Some(here)) if at.file == here.file => format!("line {}", at.line),
@@ -634,8 +645,8 @@ fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
                 at(location)
             ),
             format!(
-                "have all of them come to it, some with nothing to do before and after; or ask what is the same for all, as a length, a \
-                 value that is passed, or a vote (`{vote}`). Where it is the same for a reason that cannot be seen, say so with \
+                "have all of them come to it, some with nothing to do before and after; or ask what is the same for all, as a length, \
+                 {known}, or a vote (`{vote}`). Where it is the same for a reason that cannot be seen, say so with \
                  `unsafe {{ acc.assume_uniform(…) }}`"
             ),
         ),

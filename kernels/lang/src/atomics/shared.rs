@@ -69,7 +69,7 @@ unsafe impl<T: AtomicElement + SharedElement> Shared for SharedAtomicArray<T> {
     }
 
     unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> AttachedArray<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: `Shared::attach` asks its caller for the same, of the same plan.
         unsafe { self.0.attach(memory, context) }
     }
 

@@ -10,8 +10,8 @@
 //! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with whom their [`Scope`] leaves out. What is
 //!   neither cannot race.
 //!
-//! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups): a driver that splits a launch sees races
-//! between blocks of one part only.
+//! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups), so races are seen between the blocks of one
+//! call. A front end that checks has all blocks of a launch run in one call, whatever parts a driver splits it into.
 //!
 //! What watches is kept per thread of the operating system: a mode says who runs ([`contained`]), and
 //! accesses of views that are watched come to [`note`].

@@ -1,6 +1,7 @@
 //! Catching a panic together with where it happened, which its payload does not say.
 
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -13,7 +14,10 @@ pub(super) struct Caught {
 
 thread_local! {
     static CATCHES: Cell<bool> = const { Cell::new(false) };
-    static CAUGHT: RefCell<Caught> = const { RefCell::new(Caught { message: String::new(), place: String::new() }) };
+    /// Empty unless a panic is on its way to [`catch`]. It has no destructor: a kernel may run in that of another thread-local.
+    static CAUGHT: ManuallyDrop<RefCell<Caught>> = const {
+        ManuallyDrop::new(RefCell::new(Caught { message: String::new(), place: String::new() }))
+    };
 }
 
 /// Runs something whose panics are not printed but given back. The process's panic hook is wrapped for that, once; of
@@ -24,7 +28,7 @@ pub(super) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, Caught> {
         let previous = take_hook();
         set_hook(Box::new(move |panic| {
             if CATCHES.get() {
-                CAUGHT.replace(describe(panic));
+                CAUGHT.with(|caught| caught.replace(describe(panic)));
             } else {
                 previous(panic);
             }
@@ -36,7 +40,7 @@ pub(super) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, Caught> {
     result.map_err(|payload| {
         // Dropping it might panic again.
         std::mem::forget(payload);
-        CAUGHT.take()
+        CAUGHT.with(|caught| caught.take())
     })
 }
 

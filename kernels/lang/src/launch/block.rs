@@ -75,11 +75,11 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         };
         // Not optimised, what the macro wrote is run in the one way in which it can be checked, and compiled for no other.
         if UNOPTIMISED && K::IS_WRITTEN {
-            // SAFETY: as the caller promises.
+            // SAFETY: each group is run once: `run_groups` asks its caller for the same.
             return unsafe { self.run_slowly(run, scratch) };
         }
         if run.options.execution != Execution::Native || run.options.check {
-            // SAFETY: as the caller promises.
+            // SAFETY: each group is run once: `run_groups` asks its caller for the same.
             return unsafe { self.run_slowly(run, scratch) };
         }
         if K::IN_PHASES {

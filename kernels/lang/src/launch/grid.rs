@@ -218,7 +218,7 @@ impl<K: Kernel<D>, const D: usize> GroupKernel for GridLaunch<'_, K, D> {
         };
         // Not optimised, there is one loop for all kernels.
         if UNOPTIMISED || run.options.check {
-            // SAFETY: as the caller promises.
+            // SAFETY: each group is run once: `run_groups` asks its caller for the same.
             return unsafe { run.one_by_one(std::any::type_name::<K>(), &self.division, self) };
         }
         let work = Groups {

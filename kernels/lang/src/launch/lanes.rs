@@ -176,7 +176,7 @@ impl<T, const D: usize> Elements<[usize; D]> for GlobalRef<'_, T, D> {
 
     #[inline(always)]
     unsafe fn of_lane(&self, index: [usize; D]) -> &T {
-        // SAFETY: as the caller promises.
+        // SAFETY: the index is within the extent: `Elements::of_lane` asks its caller for that.
         unsafe { self.at_unchecked(Vector::new(index)) }
     }
 }

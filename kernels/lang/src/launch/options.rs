@@ -1,6 +1,9 @@
 //! How a worker runs the groups of a launch: fast, or so that something is found out.
 
+use std::ffi::OsString;
 use std::sync::OnceLock;
+
+use quipu_environment::{self as environment, CHECK, EXECUTION, FEATURE_LEVEL, Misused};
 
 use crate::error::KernelError;
 use crate::level::FeatureLevel;
@@ -76,40 +79,27 @@ impl RunOptions {
     #[cold]
     fn first_from_environment() -> Result<Self, KernelError> {
         OPTIONS
-            .get_or_init(|| Self::read(|variable| std::env::var(variable).ok()))
+            .get_or_init(|| {
+                Self::read(|variable| std::env::var_os(variable)).map_err(KernelError::from)
+            })
             .clone()
     }
 
-    fn read(value_of: impl Fn(&'static str) -> Option<String>) -> Result<Self, KernelError> {
+    fn read(environment: impl Fn(&str) -> Option<OsString>) -> Result<Self, Misused> {
         let mut options = Self::new();
-        let wrong = |variable, value, expected| KernelError::Environment {
-            variable,
-            value,
-            expected,
-        };
-        if let Some(value) = value_of("QUIPU_CHECK") {
-            options.check = match value.as_str() {
-                "1" => true,
-                "0" | "" => false,
-                _ => return Err(wrong("QUIPU_CHECK", value, "0 or 1")),
-            };
+        if let Some(check) = CHECK.get_from(&environment)? {
+            options.check = check;
         }
-        if let Some(value) = value_of("QUIPU_FEATURE_LEVEL") {
-            options.level = match value.parse() {
-                Ok(level) => level,
-                Err(()) => {
-                    let expected = "baseline, x86-64-v2, x86-64-v3 or x86-64-v4";
-                    return Err(wrong("QUIPU_FEATURE_LEVEL", value, expected));
-                }
-            };
+        if let Some(level) = FEATURE_LEVEL.get_from(&environment)? {
+            options.level = level
+                .parse()
+                .map_err(|()| FEATURE_LEVEL.refuse(level, String::new()))?;
         }
-        if let Some(value) = value_of("QUIPU_EXECUTION") {
-            options.execution = match execution(&value) {
-                Some(execution) => execution,
-                None => {
-                    let expected = "native, lockstep:N or threads:N, with N from 1 to 64";
-                    return Err(wrong("QUIPU_EXECUTION", value, expected));
-                }
+        if let Some(execution) = EXECUTION.get_from(&environment)? {
+            options.execution = match execution {
+                environment::Execution::Native => Execution::Native,
+                environment::Execution::Lockstep(warp_size) => Execution::Lockstep { warp_size },
+                environment::Execution::Threads(warp_size) => Execution::OsThreads { warp_size },
             };
         }
         Ok(options)
@@ -122,24 +112,6 @@ impl Default for RunOptions {
     }
 }
 
-fn execution(value: &str) -> Option<Execution> {
-    if value == "native" {
-        return Some(Execution::Native);
-    }
-    let (name, warp_size) = match value.split_once(':') {
-        Some((name, size)) => (name, size.parse().ok()?),
-        None => (value, 1),
-    };
-    if !(1..=64).contains(&warp_size) {
-        return None;
-    }
-    match name {
-        "lockstep" => Some(Execution::Lockstep { warp_size }),
-        "threads" => Some(Execution::OsThreads { warp_size }),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +119,15 @@ mod tests {
     #[test]
     fn the_environment_is_read_and_nonsense_is_named() {
         let read = |variable: &'static str, value: &str| {
-            let value = value.to_owned();
+            let value = OsString::from(value);
             RunOptions::read(move |asked| (asked == variable).then(|| value.clone()))
         };
         assert_eq!(RunOptions::read(|_| None), Ok(RunOptions::new()));
         assert_eq!(
-            read("QUIPU_CHECK", "1").map(|options| options.check),
+            read(CHECK.name(), "1").map(|options| options.check),
             Ok(true)
         );
-        let level = read("QUIPU_FEATURE_LEVEL", "v3").map(|options| options.level);
+        let level = read(FEATURE_LEVEL.name(), "v3").map(|options| options.level);
         assert_eq!(level, Ok(FeatureLevel::V3));
         for (value, expected) in [
             ("native", Execution::Native),
@@ -163,15 +135,15 @@ mod tests {
             ("threads", Execution::OsThreads { warp_size: 1 }),
             ("threads:64", Execution::OsThreads { warp_size: 64 }),
         ] {
-            let execution = read("QUIPU_EXECUTION", value).map(|options| options.execution);
+            let execution = read(EXECUTION.name(), value).map(|options| options.execution);
             assert_eq!(execution, Ok(expected));
         }
         for (variable, value) in [
-            ("QUIPU_CHECK", "yes"),
-            ("QUIPU_FEATURE_LEVEL", "avx"),
-            ("QUIPU_EXECUTION", "lockstep:65"),
-            ("QUIPU_EXECUTION", "native:5"),
-            ("QUIPU_EXECUTION", "fast"),
+            (CHECK.name(), "yes"),
+            (FEATURE_LEVEL.name(), "avx"),
+            (EXECUTION.name(), "lockstep:65"),
+            (EXECUTION.name(), "native:5"),
+            (EXECUTION.name(), "fast"),
         ] {
             let error = read(variable, value).expect_err("nonsense").to_string();
             assert!(error.contains(variable) && error.contains(value), "{error}");

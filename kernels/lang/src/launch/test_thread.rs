@@ -102,7 +102,7 @@ impl<K: BlockKernel<D>, const D: usize> Start for TestBlock<'_, '_, K, D> {
             runs_alone: self.mode.runs_alone,
             watched: self.mode.watched,
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the memory is the group's alone, and as large as `size` says: this `attach` asks its caller for that.
         self.arrays
             .write(unsafe { self.launch.shared.attach(memory, &context) });
     }

@@ -12,7 +12,7 @@
 //! Kernels are known by their code's address, in a table that only grows.
 
 use super::FeatureLevel;
-use quipu_choice::{Choice, Share, Way};
+use quipu_choice::{Choice, Share, Variant};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Kernels that are known at a time. Those that come later run at the highest level.
@@ -76,24 +76,24 @@ pub(super) fn run<R>(
     };
     let best = match highest {
         FeatureLevel::V4 => match known.wide.chosen() {
-            Some(way) => wide(way),
-            None => return known.wide.run(share, |way| run(wide(way))),
+            Some(variant) => wide(variant),
+            None => return known.wide.run(share, |variant| run(wide(variant))),
         },
         lower => lower,
     };
-    known.narrow.run(share, |way| {
-        run(match way {
-            Way::First => best,
-            Way::Second => FeatureLevel::V2,
+    known.narrow.run(share, |variant| {
+        run(match variant {
+            Variant::First => best,
+            Variant::Second => FeatureLevel::V2,
         })
     })
 }
 
-/// The level that a way of a trial of wide vectors is.
-fn wide(way: Way) -> FeatureLevel {
-    match way {
-        Way::First => FeatureLevel::V3,
-        Way::Second => FeatureLevel::V4,
+/// The level that a variant of a trial of wide vectors is.
+fn wide(variant: Variant) -> FeatureLevel {
+    match variant {
+        Variant::First => FeatureLevel::V3,
+        Variant::Second => FeatureLevel::V4,
     }
 }
 

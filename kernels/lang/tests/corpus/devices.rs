@@ -5,10 +5,10 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use quipu_core::operation::NativeKernel;
-use quipu_core::{Context, Device, Driver, Error, Queue, QueueOptions, RawArgument, Request};
 use quipu_driver_cpu::{CpuDriver, Options, SerialDriver};
 use quipu_kernel::{BlockScratch, GroupKernel};
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{Context, Device, Driver, Error, Queue, QueueOptions, RawArgument, Request};
 
 /// Workers of the pool, so that groups are run side by side and one after the other.
 const WORKERS: NonZero<usize> = NonZero::new(3).unwrap();
@@ -67,7 +67,7 @@ impl NativeKernel for Lent {
     unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<(), Error> {
         let groups = u64::from(groups.start)..u64::from(groups.end);
         let mut scratch = BlockScratch::new();
-        // SAFETY: as the caller promises, each group is run once.
+        // SAFETY: each group is run once: `NativeKernel::run` asks its caller for the same.
         let run = unsafe { self.0.run_groups(groups, &mut scratch) };
         // What fails ends the test, by way of the command's error.
         run.unwrap();

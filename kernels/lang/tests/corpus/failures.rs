@@ -423,3 +423,74 @@ fn assertions_show_their_values_everywhere() {
         }
     }
 }
+
+#[kernel(crate = quipu_kernel)]
+fn bad_bounds(_acc: &impl Accelerator<1>, how: u32, x: &[f64], mut y: OwnElements<f64>) {
+    for (i, y) in y.each() {
+        let (min, max) = (x[2 * i], x[2 * i + 1]);
+        *y = if how == 0 {
+            3.5_f64.clamp(min, max) // bounds 0
+        } else if how == 1 {
+            f32::clamp(3.5, min as f32, max as f32) as f64 // bounds 1
+        } else if how == 2 {
+            let (min, max) = (f16::from_f32(min as f32), f16::from_f32(max as f32));
+            f16::ONE.clamp(min, max).to_f32() as f64 // bounds 2
+        } else if how == 3 {
+            3_i32.clamp(min as i32, max as i32) as f64 // bounds 3
+        } else if how == 4 {
+            (i as u8).clamp(min as u8, max as u8) as f64 // bounds 4
+        } else if how == 5 {
+            i64::clamp(i as i64, min as i64, max as i64) as f64 // bounds 5
+        } else {
+            i.clamp(min as usize, max as usize) as f64 // bounds 6
+        };
+    }
+}
+
+#[test]
+fn bounds_in_the_wrong_order_are_faults_everywhere() {
+    let ordered = [1.0, 7.0].repeat(12);
+    for how in 0..7u32 {
+        for bounds in [[7.0, 1.0], [f64::NAN, 1.0], [1.0, f64::NAN]] {
+            let is_float = how < 3;
+            if !is_float && bounds != [7.0, 1.0] {
+                continue;
+            }
+            let mut x = ordered.clone();
+            x[18..20].copy_from_slice(&bounds);
+            let mut y = vec![0.0; 12];
+            let arguments = [how.argument(), (&x).argument(), (&mut y).argument()];
+            let call = bad_bounds(how, &x, &mut y);
+            let module = call.module().unwrap();
+            let error = call.run_in(division(2, 3, 2), &mut checked()).unwrap_err();
+            assert!(
+                matches!(&error, KernelError::Panicked { group: 1, thread: 1, message, .. } if message.contains("min")),
+                "{how}, {bounds:?}: {error}"
+            );
+            let line = line_of(include_str!("failures.rs"), &format!("// bounds {how}"));
+            for fault in faults(&module, &arguments) {
+                assert_eq!(fault.site.kind, FaultKind::Assertion, "{fault}");
+                assert_eq!(fault.site.location.unwrap().line, line, "{fault}");
+                let text = fault.to_string();
+                assert!(text.contains("min <= max, of `clamp` with"), "{text}");
+            }
+        }
+    }
+}
+
+#[kernel(crate = quipu_kernel)]
+fn constant_bounds(_acc: &impl Accelerator<1>, x: &[f64], mut y: OwnElements<f64>) {
+    for (i, y) in y.each() {
+        *y = x[i].clamp(-1.5, 2.5) + (x[i] as i32).clamp(-3, 4) as f64;
+    }
+}
+
+#[test]
+fn constant_bounds_in_the_right_order_are_not_checked() {
+    let (x, mut y) = (vec![1.0; 12], vec![0.0; 12]);
+    let module = constant_bounds(&x, &mut y).module().unwrap();
+    let options = Options::new(Dialect::C99, IndexWidth::Bits32);
+    let printed = module.print(Dialect::C99, &options).unwrap();
+    let is_check = |site: &quipu_kernel_ir::print::Site| site.kind == FaultKind::Assertion;
+    assert!(!printed.sites.iter().any(is_check), "{}", printed.source);
+}

@@ -474,3 +474,23 @@ fn runs_bits() {
     assert_eq!(y[2], [1, 0, 23, 32, 40, 32, 41, 0]);
     assert_eq!(y[3], [8, 8, 48, 16, 8, 8, 9, 9]);
 }
+
+static TABLE: [u32; 3] = [4, 5, 6];
+static NAMED: &[u32] = &[7, 8];
+static LARGEST: f32 = 9.0;
+
+/// Statics that nobody can change are constants.
+#[kernel(crate = quipu_kernel)]
+fn of_statics(_acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        *y = TABLE[i % 3].pow(TABLE[1] - 3) + TABLE.len() as u32;
+        *y += NAMED[1].min(3) + NAMED.len() as u32 + LARGEST.sqrt() as u32;
+    }
+}
+
+#[test]
+fn runs_of_statics() {
+    let mut y = vec![0; 12];
+    check!(of_statics => (&mut y), division(2, 3, 2));
+    assert_eq!(y[..3], [27, 36, 47]);
+}

@@ -126,6 +126,7 @@ fn runs_cut_off() {
     let written = |elements, width| {
         let options = Options {
             elements,
+            keeps_width: true,
             ..Options::new(Dialect::C99, width)
         };
         let printed = module.print(Dialect::C99, &options).unwrap();

@@ -25,8 +25,8 @@ pub fn sizes(_acc: &impl Accelerator<1>, sizes: [usize; 2], mut y: OwnElements<u
     }
 }
 
-#[kernel(crate = quipu_kernel)] //~ is no type of a kernel's parameter
-pub fn elements(_acc: &impl Accelerator<1>, x: &[(u8, u16)], mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
+pub fn elements(_acc: &impl Accelerator<1>, x: &[(u8, u16)], mut y: OwnElements<u32>) { //~ how a tuple lies in memory is not known
     for (i, y) in y.each() {
         *y = x[i].1 as u32;
     }

@@ -20,17 +20,11 @@ impl Sum<usize> for Total {
 
 #[kernel(crate = quipu_kernel)]
 pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
-    let _ = x.get(1); //~ `get` gives an `Option`
     let _ = unsafe { x.get_unchecked(1) }; //~ every element of a kernel is checked
-    let _ = x.first(); //~ use an index
-    let _ = x.last(); //~ this gives an `Option`
     let _ = x.split_first(); //~ this gives an `Option`
     let _ = x.split_last(); //~ this gives an `Option`
     let _ = x.repeat(2); //~ this is not in the kernel language
-    let _ = x.split_at(1); //~ this is not in the kernel language
-    let _ = x.windows(2); //~ this iterator is not in the kernel language
-    let _ = x.chunks(2); //~ this iterator is not in the kernel language
-    let _ = x.chunks_exact(2); //~ this iterator is not in the kernel language
+    let _ = x.split_at(1); //~ write `let (first, second)
     let _ = x.rchunks(2); //~ this iterator is not in the kernel language
     let _ = x.rchunks_exact(2); //~ this iterator is not in the kernel language
     let _ = x.as_chunks(); //~ this iterator is not in the kernel language
@@ -49,19 +43,16 @@ pub fn arrays(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
     let _ = unsafe { own.get_unchecked_mut(1) }; //~ every element of a kernel is checked
     let _ = own.first_mut(); //~ this gives an `Option`
     let _ = own.last_mut(); //~ this gives an `Option`
-    own.copy_from_slice(x); //~ this is not in the kernel language
-    own.clone_from_slice(x); //~ this is not in the kernel language
     own.copy_within(0..2, 1); //~ this is not in the kernel language
     own.swap_with_slice(&mut other); //~ this is not in the kernel language
     let _ = pairs.concat(); //~ this is not in the kernel language
-    let _ = own.split_at_mut(1); //~ this is not in the kernel language
+    let _ = own.split_at_mut(1); //~ write `let (first, second)
     let _ = own.as_slice(); //~ this is not in the kernel language
     let _ = own.as_mut_slice(); //~ this is not in the kernel language
     let _ = own.chunks_mut(2); //~ this iterator is not in the kernel language
     let _ = own.chunks_exact_mut(2); //~ this iterator is not in the kernel language
     own.sort(); //~ this is not in the kernel language
     own.sort_unstable(); //~ this is not in the kernel language
-    own.reverse(); //~ this is not in the kernel language
     own.rotate_left(1); //~ this is not in the kernel language of slices
     own.rotate_right(1); //~ this is not in the kernel language of slices
     own.push(3); //~ memory is not allocated in kernels
@@ -73,14 +64,11 @@ pub fn arrays(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
 
 #[kernel(crate = quipu_kernel)]
 pub fn iterators(_acc: &impl Accelerator<1>, x: &[u32], _y: OwnElements<u32>) {
-    let _ = x.iter().next(); //~ this gives an `Option`
+    let _ = x.iter().next(); //~ write a `for` loop, and `break`
     let _ = x.iter().nth(1); //~ this gives an `Option`
-    let _ = x.iter().last(); //~ this gives an `Option`
     let _ = x.iter().as_slice(); //~ this is not in the kernel language
     let _ = x.iter().array_chunks(); //~ this iterator is not in the kernel language
     let _ = x.iter().collect::<Vec<_>>(); //~ this iterator is not in the kernel language
-    let _ = x.iter().min(); //~ write `fold`
-    let _ = x.iter().max(); //~ write `fold`
     let _ = x.iter().count(); //~ this iterator is not in the kernel language
     let _ = x.iter().chain(x); //~ this iterator is not in the kernel language
     let _ = x.iter().cycle(); //~ this iterator is not in the kernel language
@@ -97,11 +85,8 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let _: Total = (0..n).map(|k| k + 1).sum(); //~ a sum or product of `usize` is no `Total` in kernels
     let _ = x.iter().zip(n); //~ does not go over `usize`
     let _ = (0..n).take(2).chain(0..n); //~ this iterator is not in the kernel language
-    let _ = (0..).zip(x).min(); //~ write `fold`
-    let _ = (0..=n).max(); //~ write `fold`
-    let _ = (0..=n).last(); //~ this gives an `Option`
     let _ = acc.elements(n).count(); //~ this iterator is not in the kernel language
-    let _ = y.each().next(); //~ this gives an `Option`
+    let _ = y.each().next(); //~ write a `for` loop, and `break`
     let _ = y.each().chain(y.each()); //~ this iterator is not in the kernel language
     let _ = y.each().sum::<usize>(); //~ a sum or product
     let _ = y.rows().skip(1); //~ own elements are gone over as they come
@@ -114,26 +99,22 @@ pub fn ranges(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let _ = y.rows().copied(); //~ own elements are gone over as they come
     let _ = y.rows().cloned(); //~ own elements are gone over as they come
     let _ = y.rows().zip(x); //~ own elements are gone over as they come
-    let _ = y.rows().next(); //~ this gives an `Option`
+    let _ = y.rows().next(); //~ write a `for` loop, and `break`
 }
 
 #[kernel(crate = quipu_kernel)]
 pub fn with_closures(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let mut own = [3u32, 1, 2];
     own.fill_with(|| 3); //~ this method with a closure is not in the kernel language
-    own.sort_by(|a, b| b.cmp(a)); //~ an `Ordering` is not in the kernel language
-    own.sort_unstable_by(|a, b| b.cmp(a)); //~ an `Ordering` is not in the kernel language
+    own.sort_by(|a, b| b.cmp(a)); //~ this method with a closure is not in the kernel language
+    own.sort_unstable_by(|a, b| b.cmp(a)); //~ this method with a closure is not in the kernel language
     own.sort_by_key(|a| *a); //~ this method with a closure is not in the kernel language
     own.sort_unstable_by_key(|a| *a); //~ this method with a closure is not in the kernel language
-    own.binary_search_by(|a| a.cmp(&2)).ok(); //~ an `Ordering` is not in the kernel language
+    let _ = own.binary_search_by(|a| a.cmp(&2)); //~ this method with a closure is not in the kernel language
     let _ = x.partition_point(|a| *a < 2); //~ this method with a closure is not in the kernel language
     let _ = own.map(|a| a + 1); //~ nothing comes behind them
     let items = x.iter();
     let _ = items.map(|a| a + 1); //~ nothing comes behind them
-    let mut items = x.iter().enumerate();
-    let _ = items.find(|(k, a)| *k as u32 + **a > 3); //~ this method with a closure is not in the kernel language
-    let mut items = x.iter().rev();
-    let _ = items.position(|a| *a > 3); //~ this method with a closure is not in the kernel language
     let items = x.iter().zip(x);
     let _ = items.filter(|(a, b)| *a + *b > 3); //~ nothing comes behind them
     let items = acc.elements(3);
@@ -141,21 +122,13 @@ pub fn with_closures(acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u3
     let items = y.each();
     let _ = items.flat_map(|(k, _)| 0..k); //~ this method with a closure is not in the kernel language
     let items = x.iter();
-    let _ = items.filter_map(|a| a.checked_sub(1)); //~ this gives an `Option`
+    let _ = items.filter_map(|a| a.checked_sub(1)); //~ this method with a closure is not in the kernel language
     let items = x.iter().copied();
     let _ = items.skip_while(|a| *a > 1); //~ this method with a closure is not in the kernel language
     let items = 0..3u32;
-    let _ = items.map_while(|a| a.checked_sub(1)); //~ this gives an `Option`
-    let items = 0..=3u32;
-    let _ = items.max_by_key(|a| a % 2); //~ this method with a closure is not in the kernel language
-    let items = x.iter().skip(1);
-    let _ = items.min_by_key(|a| **a % 2); //~ this method with a closure is not in the kernel language
-    let items = x.iter().take(1);
-    let _ = items.max_by(|a, b| a.cmp(b)); //~ an `Ordering` is not in the kernel language
-    let items = x.iter().step_by(1);
-    let _ = items.min_by(|a, b| a.cmp(b)); //~ an `Ordering` is not in the kernel language
+    let _ = items.map_while(|a| a.checked_sub(1)); //~ this method with a closure is not in the kernel language
     let items = x.iter();
-    let _ = items.scan(0, |sum, a| (*sum < *a).then_some(*a)); //~ this gives an `Option`
+    let _ = items.scan(0, |sum, a| (*sum < *a).then_some(*a)); //~ this method with a closure is not in the kernel language
     let items = x.iter();
     let _ = items.inspect(|a| println!("{a}")); //~ this method with a closure is not in the kernel language
 }
@@ -170,7 +143,7 @@ pub fn parts(
 ) {
     let _ = x.at([1, 1]); //~ this gives an `Option`
     let _ = x.row([1, 0]); //~ write `view[[i, j]]`
-    let _ = tile.get([1, 1]); //~ `get` gives an `Option`
+    let _ = tile.get([1, 1]); //~ `get` of a tile gives an `Option`
     let _ = tile.get_mut([1, 1]); //~ `get_mut` gives an `Option`
     let _ = tile.each().skip(1); //~ own elements are gone over as they come
     let _ = shared.each().skip(1); //~ own elements are gone over as they come
@@ -184,7 +157,6 @@ pub async fn shared(
     #[shared(4)] s: SharedWrite<u32>,
 ) {
     let s = acc.sync(s).await;
-    let _ = s.get(1); //~ `get` gives an `Option`
     let _ = s.to_vec(); //~ memory is not allocated in kernels
     for (_, y) in y.each() {
         *y = s[0];
@@ -197,21 +169,10 @@ pub fn integers(_acc: &impl Accelerator<1>, n: i32, m: u32, _y: OwnElements<u32>
     let _ = n.wrapping_rem_euclid(3); //~ this is not in the kernel language
     let _ = m.ilog10(); //~ this logarithm of an integer is not in the kernel language
     let _ = m.ilog(3); //~ this logarithm of an integer is not in the kernel language
-    let _ = m.isqrt(); //~ this is not in the kernel language
-    let _ = n.saturating_mul(3); //~ this is not in the kernel language
     let _ = n.saturating_pow(3); //~ this is not in the kernel language
-    let _ = n.saturating_neg(); //~ this is not in the kernel language
-    let _ = n.saturating_abs(); //~ this is not in the kernel language
     let _ = n.saturating_div(3); //~ this is not in the kernel language
     let _ = m.cast_signed(); //~ this is not in the kernel language
     let _ = n.cast_unsigned(); //~ this is not in the kernel language
-    let _ = n.cmp(&3); //~ an `Ordering` is not in the kernel language
-    let _ = n.swap_bytes(); //~ the bytes of a number are not in the kernel language
-    let _ = n.to_be(); //~ the bytes of a number are not in the kernel language
-    let _ = n.to_le(); //~ the bytes of a number are not in the kernel language
-    let _ = n.to_be_bytes(); //~ the bytes of a number are not in the kernel language
-    let _ = n.to_le_bytes(); //~ the bytes of a number are not in the kernel language
-    let _ = n.to_ne_bytes(); //~ the bytes of a number are not in the kernel language
     let _ = m.wrapping_add_signed(n); //~ write `as`
     let _ = m.wrapping_sub_signed(n); //~ write `as`
     let _ = m.saturating_add_signed(n); //~ write `as`
@@ -231,13 +192,10 @@ pub fn integers(_acc: &impl Accelerator<1>, n: i32, m: u32, _y: OwnElements<u32>
     let _ = (m as u8).is_ascii_whitespace(); //~ compare numbers, such as `b'0'`
     let _ = (m as u8).to_ascii_lowercase(); //~ compare numbers, such as `b'0'`
     let _ = (m as u8).to_ascii_uppercase(); //~ compare numbers, such as `b'0'`
-    let _ = (n > 3).then_some(n); //~ this gives an `Option`
 }
 
 #[kernel(crate = quipu_kernel)]
 pub fn floats(_acc: &impl Accelerator<1>, a: f32, _y: OwnElements<f32>) {
-    let _ = a.partial_cmp(&3.0); //~ an `Ordering` is not in the kernel language
-    let _ = a.total_cmp(&3.0); //~ an `Ordering` is not in the kernel language
     let _ = a.next_up(); //~ count its bits up or down
     let _ = a.next_down(); //~ count its bits up or down
     let _ = a.is_normal(); //~ this is not in the kernel language
@@ -247,39 +205,17 @@ pub fn floats(_acc: &impl Accelerator<1>, a: f32, _y: OwnElements<f32>) {
 
 #[kernel(crate = quipu_kernel)]
 pub fn with_overflow(_acc: &impl Accelerator<1>, n: u32, i: i32, _y: OwnElements<u32>) {
-    let k: u32 = n.checked_add(2).unwrap(); //~ use the wrapping or saturating method
-    let _ = k.checked_sub(2).unwrap_or(k); //~ use the wrapping or saturating method
-    let least = i.checked_sub(2); //~ use the wrapping or saturating method
-    let _ = least.unwrap() > 2;
-    let _ = i.checked_sub(2).is_some(); //~ use the wrapping or saturating method
-    let _ = i.checked_sub(2).is_none(); //~ use the wrapping or saturating method
-    let _ = n.checked_add(2); //~ use the wrapping or saturating method
-    let _ = n.checked_sub(2); //~ use the wrapping or saturating method
-    let _ = n.checked_mul(2); //~ use the wrapping or saturating method
-    let _ = n.checked_div(2); //~ use the wrapping or saturating method
-    let _ = n.checked_rem(2); //~ use the wrapping or saturating method
-    let _ = n.checked_shl(2); //~ use the wrapping or saturating method
-    let _ = n.checked_shr(2); //~ use the wrapping or saturating method
     let _ = n.checked_next_multiple_of(2); //~ use the wrapping or saturating method
     let _ = i.checked_add_unsigned(2); //~ use the wrapping or saturating method
     let _ = n.checked_div_euclid(2); //~ use the wrapping or saturating method
     let _ = n.checked_rem_euclid(2); //~ use the wrapping or saturating method
     let _ = n.checked_pow(2); //~ use the wrapping or saturating method
-    let _ = n.checked_neg(); //~ use the wrapping or saturating method
-    let _ = i.checked_abs(); //~ use the wrapping or saturating method
     let _ = n.checked_ilog2(); //~ use the wrapping or saturating method
     let _ = n.checked_ilog10(); //~ use the wrapping or saturating method
     let _ = n.checked_isqrt(); //~ use the wrapping or saturating method
     let _ = n.checked_next_power_of_two(); //~ use the wrapping or saturating method
     let _ = n.checked_add_signed(i); //~ use the wrapping or saturating method
-    let _ = n.overflowing_add(2); //~ use the wrapping method
-    let _ = n.overflowing_sub(2); //~ use the wrapping method
-    let _ = n.overflowing_mul(2); //~ use the wrapping method
     let _ = n.overflowing_pow(2); //~ use the wrapping method
-    let _ = n.overflowing_shl(2); //~ use the wrapping method
-    let _ = n.overflowing_shr(2); //~ use the wrapping method
-    let _ = i.overflowing_neg(); //~ use the wrapping method
-    let _ = i.overflowing_abs(); //~ use the wrapping method
 }
 
 fn main() {}

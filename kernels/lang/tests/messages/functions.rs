@@ -20,22 +20,13 @@ pub fn calls(_acc: &impl Accelerator<1>, mut y: OwnElements<f32>) {
         *y = plain(*y); //~ kernels on other devices do not know this function
         let other = helpers::sum(*y, 1.0); //~ kernels on other devices do not know this function
         *y = std::convert::identity(other); //~ kernels on other devices do not know this function
-        *y += max(other as u32, 3) as f32; //~ kernels on other devices do not know this function
+        *y += max(other as u32, 3) as f32;
     }
 }
 
 #[device(crate = quipu_kernel)]
 pub fn in_a_function(x: f32) -> f32 {
     helpers::sum(plain(x), 1.0) //~ kernels on other devices do not know this function
-}
-
-#[kernel(crate = quipu_kernel)]
-pub fn loops(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
-    for (_, y) in y.each() {
-        for pair in x.windows(2) { //~ this iterator is not in the kernel language
-            *y += 1.0;
-        }
-    }
 }
 
 fn main() {}

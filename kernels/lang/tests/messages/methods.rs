@@ -5,8 +5,7 @@ use quipu_kernel::{Accelerator, GlobalRef, OwnElements, RawMut, kernel};
 #[kernel(crate = quipu_kernel)]
 pub fn ends(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
     for (i, y) in y.each() {
-        let _ = x.get(i); //~ `get` gives an `Option`
-        let _ = x.first(); //~ this gives an `Option`
+        let _ = x.get(i..); //~ compare the ends with `len()`
         let sum: f32 = x.iter().cycle().sum(); //~ this iterator is not in the kernel language
         *y = sum;
     }
@@ -20,13 +19,6 @@ pub fn position(_acc: &impl Accelerator<1>, x: GlobalRef<f32, 2>, mut y: OwnElem
 }
 
 #[kernel(crate = quipu_kernel)]
-pub fn option(_acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
-    for (i, y) in y.each() {
-        *y = *x.get(i).unwrap(); //~ keep a `bool` beside the value
-    }
-}
-
-#[kernel(crate = quipu_kernel)]
 pub fn mutable(_acc: &impl Accelerator<1>, y: RawMut<f32>) {
     let _ = unsafe { y.get_mut(3) }; //~ `get_mut` gives an `Option`
 }
@@ -34,8 +26,7 @@ pub fn mutable(_acc: &impl Accelerator<1>, y: RawMut<f32>) {
 #[kernel(crate = quipu_kernel)]
 pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
     let mut own = [1, 2, 3, 4];
-    own[..2].copy_from_slice(&x[..2]); //~ this is not in the kernel language
-    let (first, _) = x.split_at(2); //~ this is not in the kernel language
+    let halves = x.split_at(2); //~ write `let (first, second)
     for chunk in own.chunks_exact_mut(2) { //~ this iterator is not in the kernel language
         chunk[0] = 1;
     }
@@ -48,7 +39,7 @@ pub fn slices(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u32>) {
             *y += *x;
         }
         if has {
-            *y += first[0] + all[0];
+            *y += halves.0[0] + all[0];
         }
     }
 }

@@ -37,8 +37,10 @@ mod uniform;
 mod write;
 
 use proc_macro2::TokenStream;
-use syn::ItemFn;
+use syn::visit::{self, Visit};
+use syn::{Block, Expr, ItemFn, Local, Pat};
 
+use crate::scope::exchanged;
 use crate::signature::{AcceleratorParameter, Parameter, Passing};
 pub(crate) use uniform::{bound_by, is_pure, is_read};
 
@@ -55,6 +57,9 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
+    if exchanges_arrays(&item.block, parameters) {
+        return None;
+    }
     let known = lanes::Known {
         krate,
         names: &uniform::Names::of(item, &acc.name, parameters)?,
@@ -63,4 +68,58 @@ pub(crate) fn phases(
     };
     let steps = structure::steps(&item.block, &known)?;
     Some(write::write(&steps, &known))
+}
+
+/// Whether a variable may come to mean another shared array: which array a name is of has to be seen.
+fn exchanges_arrays(body: &Block, parameters: &[Parameter]) -> bool {
+    /// The names of shared arrays.
+    struct Arrays(Vec<String>);
+    impl Arrays {
+        fn is_array(&self, value: &Expr) -> bool {
+            match value {
+                Expr::Path(path) => {
+                    let name = path.path.get_ident();
+                    name.is_some_and(|name| self.0.contains(&name.to_string()))
+                }
+                Expr::Tuple(tuple) => tuple.elems.iter().any(|part| self.is_array(part)),
+                Expr::Reference(reference) => self.is_array(&reference.expr),
+                Expr::Paren(paren) => self.is_array(&paren.expr),
+                Expr::Await(wait) => {
+                    matches!(&*wait.base, Expr::MethodCall(call) if call.method == "sync")
+                }
+                Expr::MethodCall(call) => {
+                    call.method == "into_raw" && self.is_array(&call.receiver)
+                }
+                _ => false,
+            }
+        }
+    }
+    impl<'ast> Visit<'ast> for Arrays {
+        fn visit_local(&mut self, local: &'ast Local) {
+            if let Some(init) = &local.init
+                && self.is_array(&init.expr)
+            {
+                let mut names = Names(Vec::new());
+                names.visit_pat(&local.pat);
+                self.0.append(&mut names.0);
+            }
+            visit::visit_local(self, local);
+        }
+    }
+    struct Names(Vec<String>);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat(&mut self, pattern: &'ast Pat) {
+            if let Pat::Ident(name) = pattern {
+                self.0.push(name.ident.to_string());
+            }
+            visit::visit_pat(self, pattern);
+        }
+    }
+    let shared = parameters
+        .iter()
+        .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)));
+    let mut arrays = Arrays(shared.map(|parameter| parameter.name.to_string()).collect());
+    arrays.visit_block(body);
+    let exchanged = exchanged(body);
+    arrays.0.iter().any(|name| exchanged.contains(name))
 }

@@ -4,11 +4,11 @@ use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, W
 use super::super::parts::{Division, Parts};
 use super::super::split::{Arguments, Participation};
 use super::super::{POOL_DEVICE, Task};
-use super::{BURST, Frame, Local, Worker};
+use super::{BURST, Local, Worker};
 use crate::queue::CpuQueue;
-use quipu_core::error::{Error, ErrorKind};
-use quipu_core::operation::{Operation, drop_panic};
-use quipu_core::{Command, Kind, Priority, RawArgument};
+use quipu_scheduler::error::Error;
+use quipu_scheduler::operation::Operation;
+use quipu_scheduler::{Command, Kind, Priority, RawArgument};
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -29,8 +29,18 @@ impl Worker {
     pub(in super::super) fn perform(&self, task: Task) {
         self.burst.set(self.burst.get().wrapping_add(1));
         match task {
-            Task::Command(command) => self.execute(command),
-            Task::Ticket(ticket) => self.participate(ticket.split),
+            Task::Command(command) => {
+                if self.has_surplus.get() {
+                    self.see_to_surplus(command.body_key(), command.groups());
+                }
+                self.execute(command);
+            }
+            Task::Ticket(ticket) => {
+                if self.has_surplus.get() {
+                    self.see_to_surplus(ticket.split.command().body_key(), 1);
+                }
+                self.participate(ticket.split);
+            }
         }
     }
 
@@ -68,9 +78,6 @@ impl Worker {
         }
         // SAFETY: so many were just written.
         let arguments = unsafe { arguments[..count].assume_init_ref() };
-        if self.has_surplus.get() {
-            self.consider_waking(command.body_key(), 1);
-        }
         let sample = self.sample.get();
         let result = if sample == 0 {
             self.measured(&command, arguments)
@@ -115,10 +122,6 @@ impl Worker {
         if let Err(error) = resolve(&command, &mut arguments) {
             command.finish(Err(error), &mut Local(self));
             return;
-        }
-        let body = command.body_key();
-        if self.has_surplus.get() {
-            self.consider_waking(body, groups);
         }
         if groups > 1 && self.pool.worker_count > 1 {
             self.launch_groups(command, arguments, groups);
@@ -232,9 +235,6 @@ impl Worker {
             return command.finish_without_device(&mut Local(self));
         }
         let mut arguments = Arguments::new();
-        if self.has_surplus.get() {
-            self.consider_waking(command.body_key(), 1);
-        }
         let resolved = resolve(&command, &mut arguments);
         if resolved.is_ok() && self.pool.worker_count > 1 {
             let pieces = match command.operation() {
@@ -259,13 +259,13 @@ impl Worker {
                 Ok(())
             }
             Operation::HostTask => self.contain(&command, &arguments, 0..1),
-            Operation::NativeEnqueue(enqueue) => self.within(&command, || {
+            Operation::NativeEnqueue(enqueue) => {
                 let workers = self.pool.range_of(command.queue().device_index());
                 let queue = CpuQueue {
                     workers: workers.unwrap_or_default(),
                 };
                 enqueue.call_with(&command, &queue, &arguments)
-            }),
+            }
             // The host's space is ours: there is nothing to bring.
             _ => Ok(()),
         });
@@ -283,21 +283,7 @@ impl Worker {
         // SAFETY: the command was started; its arguments are resolved, hazards
         // keep others away, and each group is claimed once.
         let run = || unsafe { command.run_native(arguments, groups) };
-        let outcome = self.within(command, || catch_unwind(AssertUnwindSafe(run)));
-        outcome.unwrap_or_else(|panic| Err(panicked(command, panic)))
-    }
-
-    /// Runs what does not unwind, as a command's.
-    #[inline]
-    fn within<R>(&self, command: &Command, run: impl FnOnce() -> R) -> R {
-        let frame = Frame {
-            command,
-            outer: self.running.get(),
-        };
-        self.running.set(&raw const frame);
-        let outcome = run();
-        self.running.set(frame.outer);
-        outcome
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panicked(command, panic)))
     }
 }
 
@@ -313,15 +299,5 @@ pub(crate) fn resolve(command: &Command, arguments: &mut Arguments) -> Result<()
 /// The error of a panic.
 #[cold]
 pub(crate) fn panicked(command: &Command, panic: Box<dyn std::any::Any + Send>) -> Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|message| (*message).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned());
-    drop_panic(panic);
-    ErrorKind::Panicked {
-        what: format!("'{}'", command.label()),
-        message,
-    }
-    .into()
+    quipu_scheduler::native::panicked(command.label(), panic)
 }

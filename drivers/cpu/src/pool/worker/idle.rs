@@ -5,9 +5,9 @@ use super::super::deque::Steal;
 use super::super::split::Participation;
 use super::super::{Task, are_invited};
 use super::{BURST, PAUSES, SPIN, Worker};
-use quipu_core::Priority;
-use quipu_core::command::slab;
-use std::sync::atomic::Ordering;
+use quipu_scheduler::Priority;
+use quipu_scheduler::command::slab;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How long it does at most, after it was woken soon after it fell asleep.
@@ -33,13 +33,14 @@ impl Worker {
     pub(in super::super) fn search(&self) -> Option<Task> {
         self.take_from_outside()
             .or_else(|| self.steal())
-            .or_else(|| self.take_injected(Priority::Low))
+            .or_else(|| self.take_from_injectors(Priority::Low))
     }
 
     /// Takes a task that was handed in; others may come along into the deque.
-    pub(super) fn take_injected(&self, priority: Priority) -> Option<Task> {
+    pub(super) fn take_from_injectors(&self, priority: Priority) -> Option<Task> {
         let task = self.pool.take_injected(self.index, priority)?;
         self.has_surplus.set(true);
+        self.is_unfenced.set(true);
         Some(task)
     }
 
@@ -47,7 +48,7 @@ impl Worker {
     pub(super) fn take_from_outside(&self) -> Option<Task> {
         [Priority::High, Priority::Normal]
             .into_iter()
-            .find_map(|priority| self.take_injected(priority))
+            .find_map(|priority| self.take_from_injectors(priority))
     }
 
     fn steal(&self) -> Option<Task> {
@@ -74,7 +75,8 @@ impl Worker {
                     Steal::Retry => std::hint::spin_loop(),
                     Steal::Item(word) => {
                         self.victim.set(victim);
-                        let task = Task::from_word(word);
+                        // SAFETY: a deque gives each word to one thief.
+                        let task = unsafe { Task::from_word(word) };
                         let few = deques[victim].len() < MANY;
                         self.stole_little.set(few && self.is_little(&task));
                         self.consider_waking_for_victim(victim, &task);
@@ -89,7 +91,9 @@ impl Worker {
     /// Takes a long task of those that a worker shares.
     fn take_shared(&self, victim: usize) -> Option<Task> {
         let near = self.pool.worker_count;
-        let task = Task::from_word(self.pool.deques[victim].take_shared(&self.habit, near)?);
+        let word = self.pool.deques[victim].take_shared(&self.habit, near)?;
+        // SAFETY: what a worker shares is given to one that takes it.
+        let task = unsafe { Task::from_word(word) };
         self.victim.set(victim);
         self.takes_shared.set(true);
         self.consider_waking_for_victim(victim, &task);
@@ -277,15 +281,19 @@ impl Worker {
         }
     }
 
-    /// Before running a command while others lie in the deque: wakes as many
-    /// workers as that pays for.
+    /// Before this worker runs a task while others lie in the deque: a worker comes for these, however short the task
+    /// seems. More workers come where that pays.
     #[inline]
-    pub(super) fn consider_waking(&self, body: usize, groups: u32) {
+    pub(super) fn see_to_surplus(&self, body: usize, groups: u32) {
         let surplus = self.deque().len() as u64;
         if surplus == 0 {
             self.has_surplus.set(false);
-            self.backlog_ns.set(0);
-        } else if self.pool.sleep.someone_sleeps() {
+            return;
+        }
+        if self.is_unfenced.take() && !self.pool.is_unshared(self.index) {
+            fence(Ordering::SeqCst);
+        }
+        if self.pool.sleep.someone_sleeps() {
             self.wake_for_surplus(surplus, self.costs.estimate(body, groups));
         }
     }
@@ -304,18 +312,14 @@ impl Worker {
 
     #[cold]
     pub(super) fn wake_for_surplus(&self, surplus: u64, cost: Option<u64>) {
+        // One worker for each piece of surplus that is worth a wake. One at least, however short all seem: the next task
+        // may block. A thread that lends itself wakes nobody for commands that call themselves brief.
+        let least = u64::from(!self.keeps_brief_alone);
         let cost = cost.unwrap_or(WORTH_SHARING_NS);
-        let backlog = self.backlog_ns.get().saturating_add(cost);
-        self.backlog_ns.set(backlog);
-        // A worker for each piece of surplus that is worth a wake, and one when
-        // there has been a surplus for that long.
         let worth = surplus.saturating_mul(cost) / WORTH_SHARING_NS;
-        let wanted = surplus
-            .min(worth)
-            .max(u64::from(backlog >= WORTH_SHARING_NS));
+        let wanted = surplus.min(worth).max(least);
         let looking = self.pool.sleep.looking() as u64;
         if wanted > looking {
-            self.backlog_ns.set(0);
             self.pool
                 .wake_more((wanted - looking).min(WAKES_AT_ONCE) as usize);
         }

@@ -5,7 +5,8 @@
 //!
 //! 1. high-priority commands that anyone may take;
 //! 2. the command that the one it has just ended made ready (*run next*): a
-//!    chain never changes threads; after 64 in a row others get a turn;
+//!    chain never changes threads; after 64 in a row others get a turn. No other worker
+//!    sees this command, so it is moved to the deque before any user's code runs first;
 //! 3. the long commands that became ready together and that it shares with others,
 //!    and its own deque, last in first out;
 //! 4. what was handed in from outside, then what others share and their deques;
@@ -17,21 +18,22 @@
 //! | `idle` | looking for work, sleeping without any, waking others |
 //! | `execute` | running a command |
 //! | `wait` | commands that wait for others |
-//! | `lent` | a thread that runs brief commands of its own enqueueing |
+//! | `inline` | a thread that runs brief commands of its own enqueueing |
 
 mod execute;
 mod idle;
-mod lent;
+mod inline;
 mod wait;
 
 use super::cost::Costs;
 use super::deque::{Deque, Steal};
-use super::shelf::Habit;
+use super::shared_batch::Habit;
 use super::{Pool, Task};
-use quipu_core::command::{ReadySink, ToDrivers, slab};
-use quipu_core::event::{Waiter, replace_joiner};
-use quipu_core::queue::route_to;
-use quipu_core::{Command, Priority};
+use quipu_scheduler::command::is_inside_command;
+use quipu_scheduler::command::{Gather, Publisher, ReadySink, ToDrivers, replace_publisher, slab};
+use quipu_scheduler::event::{Joiner, Waiter, replace_joiner};
+use quipu_scheduler::queue::route_to;
+use quipu_scheduler::{Command, Priority};
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use std::time::Duration;
 use wait::join_on_worker;
 
 pub(crate) use execute::{panicked, resolve};
-pub(crate) use lent::Lent;
+pub(crate) use inline::InlineRunner;
 
 /// Commands in a chain after which others get a turn.
 const CHAIN: u32 = 64;
@@ -66,13 +68,6 @@ thread_local! {
 /// The route of no command.
 const NO_ROUTE: u64 = 0;
 
-/// A command that a thread is inside of, and the one around it. On the stack of
-/// whoever runs it.
-struct Frame {
-    command: *const Command,
-    outer: *const Frame,
-}
-
 pub(crate) struct Worker {
     pool: Arc<Pool>,
     index: usize,
@@ -81,12 +76,16 @@ pub(crate) struct Worker {
     /// The route of commands that this worker runs next itself.
     route: Cell<u64>,
     next: Cell<u64>,
+    /// True if the command that was to be run next is the newest of the deque. It is part of its chain all the same.
+    is_next_shown: Cell<bool>,
     chain: Cell<u32>,
     costs: Costs,
     /// Commands of one group until the next is measured.
     sample: Cell<u32>,
     /// True while the dependants of one command are gone through.
     gathering: Cell<bool>,
+    /// What says so, until others are told of it.
+    begun: Cell<Option<Gather>>,
     /// Those that are ready, newest first; not yet in the deque.
     gathered: RefCell<Vec<u64>>,
     /// True if some of them are others' to run, who get them when all are gone through.
@@ -97,16 +96,14 @@ pub(crate) struct Worker {
     shares: Cell<bool>,
     /// False if the deque is known to be empty.
     has_surplus: Cell<bool>,
-    /// Estimated work done while the deque was never empty.
-    backlog_ns: Cell<u64>,
+    /// True if tasks were put into the deque since this worker's last fence.
+    is_unfenced: Cell<bool>,
     /// Tasks since there was nothing to do.
     burst: Cell<u32>,
     /// See [`Worker::pauses_after`].
     pauses: Cell<u32>,
     /// How long it looks for work before it sleeps.
     patience: Cell<Duration>,
-    /// The command that this thread is inside of, innermost.
-    running: Cell<*const Frame>,
     victim: Cell<usize>,
     /// Since it last ran out of tasks of its own it has had one that the victim shares, or had shared.
     takes_shared: Cell<bool>,
@@ -121,6 +118,40 @@ pub(crate) struct Worker {
     in_vain: Cell<u32>,
     /// It is a guest that takes only what is brief.
     keeps_brief_alone: bool,
+    /// True while such a guest's thread runs a user's code: brief commands are public then, too.
+    is_interrupted: Cell<bool>,
+}
+
+/// While it lives, a thread waits and publishes as the worker that it is.
+struct Hooks {
+    joiner: Option<Joiner>,
+    publisher: Option<Publisher>,
+}
+
+impl Hooks {
+    fn set() -> Self {
+        Self {
+            joiner: replace_joiner(Some(join_on_worker)),
+            publisher: replace_publisher(Some(publish_on_worker)),
+        }
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        replace_joiner(self.joiner);
+        replace_publisher(self.publisher);
+    }
+}
+
+/// The publisher of a thread that is a worker, or was one.
+fn publish_on_worker() {
+    // SAFETY: `CURRENT` is set only while the worker lives on this thread.
+    if let Some(worker) = unsafe { CURRENT.get().as_ref() }
+        && worker.has_role()
+    {
+        worker.publish();
+    }
 }
 
 /// Sends what becomes ready to the worker that made it so.
@@ -133,15 +164,41 @@ impl ReadySink for Local<'_> {
     }
 
     #[inline]
-    fn gather(&mut self, begin: bool) {
-        self.0.gathering.set(begin);
-        if !begin {
+    fn gather(&mut self, step: Gather) {
+        let begins = step.begins();
+        self.0.gathering.set(begins);
+        if begins {
+            self.0.begun.set(Some(step));
+        } else {
             if !self.0.gathered.borrow().is_empty() {
-                self.0.publish_gathered();
+                self.0.put_gathered();
             }
             if self.0.others_gathered.replace(false) {
-                ToDrivers.gather(false);
+                ToDrivers.gather(step);
             }
+        }
+    }
+}
+
+/// While it lives, its thread is this worker. It is no more if there is a panic, as of another driver that is handed a
+/// command: then what is at hand goes to where everyone can get at it.
+struct Current<'w> {
+    worker: &'w Worker,
+    outer: *const Worker,
+}
+
+impl<'w> Current<'w> {
+    fn enter(worker: &'w Worker) -> Self {
+        let outer = CURRENT.replace(worker);
+        Self { worker, outer }
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        CURRENT.set(self.outer);
+        if std::thread::panicking() && self.worker.has_role() {
+            self.worker.leave_nothing();
         }
     }
 }
@@ -164,21 +221,22 @@ impl Worker {
             index,
             lane,
             next: Cell::new(0),
+            is_next_shown: Cell::new(false),
             chain: Cell::new(0),
             costs,
             sample: Cell::new(0),
             gathering: Cell::new(false),
+            begun: Cell::new(None),
             gathered: RefCell::new(Vec::new()),
             others_gathered: Cell::new(false),
             oldest_first: Cell::new(false),
             // Whoever was this worker before may have left some.
             shares: Cell::new(true),
             has_surplus: Cell::new(true),
-            backlog_ns: Cell::new(0),
+            is_unfenced: Cell::new(true),
             burst: Cell::new(0),
             pauses: Cell::new(*PAUSES.start()),
             patience: Cell::new(SPIN),
-            running: Cell::new(std::ptr::null()),
             victim: Cell::new(index),
             takes_shared: Cell::new(false),
             habit: Habit::default(),
@@ -187,6 +245,7 @@ impl Worker {
             stole_little: Cell::new(false),
             in_vain: Cell::new(0),
             keeps_brief_alone: false,
+            is_interrupted: Cell::new(false),
         }
     }
 
@@ -194,7 +253,8 @@ impl Worker {
     #[inline]
     pub(crate) fn current<R>(pool: &Pool, with: impl FnOnce(Option<&Worker>) -> R) -> R {
         let pointer = CURRENT.get();
-        // SAFETY: set only while the worker lives on this thread.
+        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`, which has it
+        // boxed until it has set this back.
         let worker = unsafe { pointer.as_ref() };
         with(worker.filter(|worker| std::ptr::eq(&raw const *worker.pool, pool)))
     }
@@ -206,8 +266,8 @@ impl Worker {
     /// What a thread does while it is this worker: until the pool ends, or the
     /// role was given away.
     pub(crate) fn run(self) {
-        CURRENT.set(&raw const self);
-        let joiner = replace_joiner(Some(join_on_worker));
+        let current = Current::enter(&self);
+        let hooks = Hooks::set();
         while self.has_role() {
             let next = self.take().or_else(|| self.take_next_shared());
             let Some(task) = next.or_else(|| self.idle()) else {
@@ -215,8 +275,8 @@ impl Worker {
             };
             self.perform(task);
         }
-        replace_joiner(joiner);
-        CURRENT.set(std::ptr::null());
+        drop(hooks);
+        drop(current);
         slab::flush();
     }
 
@@ -229,8 +289,8 @@ impl Worker {
     /// a worker is awake to do it. Gives what it knows by then. Who has to be back
     /// by a time takes up only what is known to be brief.
     pub(crate) fn help(self, waiter: &Waiter<'_>) -> Costs {
-        let outer = CURRENT.replace(&raw const self);
-        let joiner = replace_joiner(Some(join_on_worker));
+        let current = Current::enter(&self);
+        let hooks = Hooks::set();
         while self.has_role()
             && !waiter.is_done()
             && !waiter.is_late()
@@ -239,7 +299,7 @@ impl Worker {
             let Some(task) = self.take().or_else(|| self.search()) else {
                 break;
             };
-            if task.may_wait() || waiter.is_impatient() && !task.is_brief() {
+            if !task.is_for_guest(waiter) || waiter.is_impatient() && !task.is_brief() {
                 // For what this thread does after its own wait, perhaps.
                 let device = task.device();
                 self.pool.inject(task, device, Priority::Normal);
@@ -247,8 +307,8 @@ impl Worker {
             }
             self.perform(task);
         }
-        replace_joiner(joiner);
-        CURRENT.set(outer);
+        drop(hooks);
+        drop(current);
         if self.has_role() {
             self.leave_nothing();
         }
@@ -265,10 +325,14 @@ impl Worker {
     #[inline]
     fn pop(&self) -> Option<u64> {
         if self.pool.is_unshared(self.index) {
-            self.deque().pop_unshared()
-        } else {
-            self.deque().pop()
+            return self.deque().pop_unshared();
         }
+        let item = self.deque().pop();
+        if item.is_some() {
+            // To take it was a fence.
+            self.is_unfenced.set(false);
+        }
+        item
     }
 
     /// One of those that this worker shares.
@@ -279,6 +343,7 @@ impl Worker {
 
     /// What is at hand goes to where everyone can get at it.
     fn leave_nothing(&self) {
+        self.offer_gathered();
         let mut left = self.next.take();
         loop {
             if left == 0 {
@@ -287,7 +352,8 @@ impl Worker {
             if left == 0 {
                 break;
             }
-            let task = Task::from_word(std::mem::take(&mut left));
+            // SAFETY: what was left is this worker's, and taken out of there.
+            let task = unsafe { Task::from_word(std::mem::take(&mut left)) };
             let device = task.device();
             self.pool.inject(task, device, Priority::Normal);
         }
@@ -315,8 +381,11 @@ impl Worker {
             self.make_next(Task::command_word(command));
         } else if any_thread || route_to(owner) != self.pool.route {
             // It may be run by this very thread, and wait for what comes after it here.
-            if self.gathering.get() && !self.others_gathered.replace(true) {
-                ToDrivers.gather(true);
+            if self.gathering.get()
+                && let Some(begun) = self.begun.take()
+            {
+                self.others_gathered.set(true);
+                ToDrivers.gather(begun);
             }
             return Some(command);
         } else {
@@ -325,18 +394,58 @@ impl Worker {
         None
     }
 
-    /// Takes a command that is this pool's.
+    /// Takes a command of this pool that a user's code has made ready on this thread. That code goes on, so the command
+    /// is public at once, and an idle worker comes for it. (Commands that the *end* of a command makes ready come by
+    /// [`Local`].)
     pub(crate) fn push(&self, command: Command) {
-        if self.keeps_brief_alone && !command.is_brief() {
+        let is_at_hand =
+            command.route() == self.route.get() || command.needs_no_device() && self.has_role();
+        if !is_at_hand || self.keeps_brief_alone && !command.is_brief() {
             let device = command.queue().owner().1;
             let priority = command.queue().priority();
             return self.pool.inject(Task::Command(command), device, priority);
         }
-        if let Some(command) = self.accept(command) {
-            // Not ours after all: cannot be, but nothing is lost.
-            let device = command.queue().owner().1;
-            self.pool
-                .inject(Task::Command(command), device, Priority::Normal);
+        let word = Task::command_word(command);
+        if self.keeps_brief_alone && !self.is_interrupted.get() && !is_inside_command() {
+            // Its thread runs it soon.
+            return self.make_next(word);
+        }
+        self.offer(word);
+        self.wake_for_offered();
+    }
+
+    /// Moves all from private places to the deque: the thread is about to run a user's code in the middle of a command's
+    /// end. That code may take any time, or block.
+    fn publish(&self) {
+        self.is_interrupted.set(true);
+        if self.pool.is_unshared(self.index) {
+            // Nobody else can come.
+            return;
+        }
+        self.offer_gathered();
+        let next = self.next.take();
+        if next != 0 {
+            self.is_next_shown.set(true);
+            self.offer(next);
+        }
+        if self.is_unfenced.get() {
+            self.wake_for_offered();
+        }
+    }
+
+    /// Moves what was gathered so far to the deque.
+    fn offer_gathered(&self) {
+        let mut gathered = self.gathered.take();
+        if !gathered.is_empty() {
+            self.offer_all(&mut gathered, Deque::push_all);
+        }
+    }
+
+    /// After this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes for them.
+    fn wake_for_offered(&self) {
+        if !self.pool.is_unshared(self.index) {
+            self.is_unfenced.set(false);
+            self.pool.wake_unless_somebody_looks();
         }
     }
 
@@ -375,7 +484,7 @@ impl Worker {
     /// too take them in the order that their user chose, and each begins with one
     /// whose data it has in its cache: so where there are many all are shared, the oldest too.
     #[cold]
-    fn publish_gathered(&self) {
+    fn put_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
         if !self.next_is_long() {
             return self.offer_all(&mut gathered, Deque::push_all);
@@ -400,6 +509,7 @@ impl Worker {
     #[inline(never)]
     fn offer_all(&self, words: &mut Vec<u64>, put: fn(&Deque, &[u64]) -> usize) {
         self.has_surplus.set(true);
+        self.is_unfenced.set(true);
         let fit = put(self.deque(), words);
         for word in &words[fit..] {
             self.offer(*word);
@@ -414,8 +524,9 @@ impl Worker {
         if next == 0 || next & 1 != 0 {
             return false;
         }
-        // Looked at, not taken: a command that is ours.
-        let task = ManuallyDrop::new(Task::from_word(next));
+        // Looked at, not taken.
+        // SAFETY: what is next is this worker's alone; it is forgotten.
+        let task = ManuallyDrop::new(unsafe { Task::from_word(next) });
         let Task::Command(command) = &*task else {
             return false;
         };
@@ -427,8 +538,10 @@ impl Worker {
     #[inline]
     fn offer(&self, word: u64) {
         self.has_surplus.set(true);
+        self.is_unfenced.set(true);
         if !self.deque().push(word) {
-            let task = Task::from_word(word);
+            // SAFETY: the caller has given it up, and the deque has not taken it.
+            let task = unsafe { Task::from_word(word) };
             let device = task.device();
             self.pool.spill(task, device, self.deque());
         }
@@ -436,18 +549,26 @@ impl Worker {
 
     /// The next task that is at hand.
     #[inline]
-    fn take(&self) -> Option<Task> {
+    pub(super) fn take(&self) -> Option<Task> {
         if self.pool.has_urgent()
-            && let Some(task) = self.take_injected(Priority::High)
+            && let Some(task) = self.take_from_injectors(Priority::High)
         {
+            let next = self.next.take();
+            if next != 0 {
+                self.offer_displaced(next);
+            }
             return Some(task);
         }
-        let next = self.next.take();
+        let next = match self.next.take() {
+            0 if self.is_next_shown.take() => self.pop().unwrap_or(0),
+            next => next,
+        };
         if next != 0 {
             let chain = self.chain.get() + 1;
             if chain < CHAIN {
                 self.chain.set(chain);
-                return Some(Task::from_word(next));
+                // SAFETY: it was this worker's to run next, and was taken out of there.
+                return Some(unsafe { Task::from_word(next) });
             }
             self.chain.set(0);
             return Some(self.give_others_a_turn(next));
@@ -459,10 +580,10 @@ impl Worker {
         }
         self.chain.set(0);
         match self.pop() {
-            Some(word) => Some(Task::from_word(word)),
+            // SAFETY: a deque gives each word out once.
+            Some(word) => Some(unsafe { Task::from_word(word) }),
             None => {
                 self.has_surplus.set(false);
-                self.backlog_ns.set(0);
                 None
             }
         }
@@ -475,19 +596,21 @@ impl Worker {
         let chain = self.chain.get() + 1;
         self.chain.set(chain % CHAIN);
         if chain >= CHAIN
-            && let Some(other) = self.take_injected(Priority::Normal)
+            && let Some(other) = self.take_from_injectors(Priority::Normal)
         {
             return Some(other);
         }
         if self.shares.get() {
             if let Some(word) = self.own_shared() {
-                return Some(Task::from_word(word));
+                // SAFETY: what this worker shares is given to one that takes it.
+                return Some(unsafe { Task::from_word(word) });
             }
             self.shares.set(false);
         }
         if self.oldest_first.get() {
             match self.deque().steal() {
-                Steal::Item(word) => return Some(Task::from_word(word)),
+                // SAFETY: a deque gives each word out once.
+                Steal::Item(word) => return Some(unsafe { Task::from_word(word) }),
                 Steal::Retry => {}
                 Steal::Empty => self.oldest_first.set(false),
             }
@@ -498,20 +621,22 @@ impl Worker {
     /// A long chain: what waits for longest goes first, once.
     #[cold]
     fn give_others_a_turn(&self, next: u64) -> Task {
-        let other = self
-            .take_injected(Priority::Normal)
-            .or_else(|| self.own_shared().map(Task::from_word))
-            .or_else(|| match self.deque().steal() {
-                Steal::Item(word) => Some(Task::from_word(word)),
+        let other = self.take_from_injectors(Priority::Normal).or_else(|| {
+            let word = self.own_shared().or_else(|| match self.deque().steal() {
+                Steal::Item(word) => Some(word),
                 _ => None,
             });
+            // SAFETY: a deque, and what this worker shares, give each word out once.
+            word.map(|word| unsafe { Task::from_word(word) })
+        });
         match other {
             Some(other) => {
                 self.offer(next);
                 self.pool.tell_spinners();
                 other
             }
-            None => Task::from_word(next),
+            // SAFETY: it was this worker's to run next, and was taken out of there by the caller.
+            None => unsafe { Task::from_word(next) },
         }
     }
 

@@ -1,9 +1,9 @@
 //! Commands that wait for others inside of themselves.
 
 use super::{CURRENT, NO_ROUTE, PAUSES, SPIN, Worker};
-use quipu_core::command::slab;
-use quipu_core::error::{Error, ErrorKind};
-use quipu_core::event::Waiter;
+use quipu_scheduler::command::slab;
+use quipu_scheduler::error::Error;
+use quipu_scheduler::event::Waiter;
 use std::time::Instant;
 
 /// How a thread waits that is, or was, a worker.
@@ -19,32 +19,25 @@ impl Worker {
     /// Waits inside a task. If there is something to do meanwhile, another thread
     /// becomes this worker.
     pub(crate) fn wait_inside(&self, waiter: &Waiter<'_>) -> Result<(), Error> {
-        let mut frame = self.running.get();
-        // SAFETY: frames live while they are linked here.
-        while let Some(around) = unsafe { frame.as_ref() } {
-            // SAFETY: a frame lives inside of its command's run.
-            if waiter.needs(unsafe { (*around.command).id() }) {
-                return Err(ErrorKind::WouldDeadlock {
-                    why: "a task waits for itself, or for what comes after it in its in-order \
-                          queue; use an out-of-order queue, or return before you wait",
-                }
-                .into());
-            }
-            frame = around.outer;
-        }
         if self.has_role() {
             if !waiter.is_stepped() && self.waits_idle(waiter) {
                 return Ok(());
             }
-            self.give_role_away()?;
+            // A callback that this thread called meanwhile may have waited, and given the role away.
+            if self.has_role() {
+                self.give_role_away()?;
+            }
         }
         waiter.rest()
     }
 
     /// Waits for as long as there is nothing else to do; true if the wait is
-    /// over.
+    /// over. While others count on this thread, as one that looks for work or sleeps, it runs no user's code: that could
+    /// wait, or block.
     pub(super) fn waits_idle(&self, waiter: &Waiter<'_>) -> bool {
-        if self.is_guest() || self.next.get() != 0 || self.deque().len() > 0 {
+        let has_tasks =
+            self.next.get() != 0 || self.deque().len() > 0 || !self.gathered.borrow().is_empty();
+        if self.is_guest() || has_tasks || waiter.has_users_clock() {
             return waiter.is_done();
         }
         let sleep = &self.pool.sleep;
@@ -63,37 +56,52 @@ impl Worker {
             }
         }
         slab::flush();
+        // Arming may call callbacks, which may take any time.
+        let is_last = sleep.stop_spinning();
+        self.pool.pass_on_wake(self.index, is_last);
         let Some(armed) = waiter.arm() else {
-            let is_last = sleep.stop_spinning();
-            self.pool.pass_on_wake(self.index, is_last);
             return true;
         };
-        // Asleep, and to be woken for new work as well as by the end of what is
-        // waited for.
-        sleep.announce(self.index);
-        let mut has_work = self.pool.has_work();
-        while !has_work && !sleep.is_chosen(self.index) && !armed.is_done() && !waiter.is_late() {
-            waiter.nap();
-            has_work = self.pool.has_work();
-        }
-        sleep.retract(self.index);
-        let over = over();
-        if over {
+        while self.has_role() {
+            sleep.start_spinning();
+            // Asleep, and to be woken for new work as well as by the end of what is
+            // waited for.
+            sleep.announce(self.index);
+            let is_needed = || self.pool.has_work() || sleep.is_chosen(self.index);
+            let mut is_needed_now = is_needed();
+            let mut is_look_due = false;
+            while !is_needed_now && !is_look_due && !armed.is_done() && !waiter.is_late() {
+                is_look_due = waiter.nap();
+                is_needed_now = is_needed();
+            }
+            sleep.retract(self.index);
+            let over = over();
+            // Also if it is not over: callbacks may be called as `armed` is dropped.
             self.pool.pass_on_wake(self.index, true);
+            // A look may log, and a flush calls drivers.
+            if over || is_needed_now || !is_look_due || waiter.look_after() {
+                return over;
+            }
         }
-        over
+        // A user's code that this thread called meanwhile has waited, and given the role away.
+        false
     }
 
     /// Has another thread be this worker: this one's command waits.
     pub(super) fn give_role_away(&self) -> Result<(), Error> {
+        debug_assert!(self.has_role(), "one thread alone is this worker");
         if self.is_guest() {
             self.leave_nothing();
         } else {
+            self.offer_gathered();
             let next = self.next.take();
             if next != 0 {
                 self.offer(next);
             }
-            self.pool.engage(self.index)?;
+            self.pool.engage(self.index).inspect_err(|_| {
+                // It may have been woken for what another has to do now.
+                self.pool.pass_on_wake(self.index, true);
+            })?;
         }
         self.route.set(NO_ROUTE);
         Ok(())

@@ -12,6 +12,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use quipu_scheduler::panics::text_of;
+
 use super::super::command::{Cost, Effect};
 use super::bytes::AlignedBytes;
 use super::{DeviceAddress, MemoryError, Region};
@@ -140,22 +142,9 @@ impl ViewPlan {
                 cost,
             )),
             Ok(Err(message)) => Err(EffectError::Failed(message)),
-            Err(panic) => Err(EffectError::Panicked(panic_message(panic))),
+            Err(panic) => Err(EffectError::Panicked(text_of(panic))),
         }
     }
-}
-
-fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "a panic without a message".to_owned());
-    // What it carried may panic as it is dropped, and what that carries is forgotten.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-        std::mem::forget(again);
-    }
-    message
 }
 
 /// Joins overlapping accesses of the same allocation, and copies those that are written.
@@ -382,7 +371,7 @@ impl Publication {
                 publish();
             }
         }))
-        .map_err(panic_message)?;
+        .map_err(text_of)?;
         for segment in &self.segments {
             let Some(shadow) = &segment.shadow else {
                 continue;

@@ -2,8 +2,8 @@
 
 use super::{Ledger, Place};
 use crate::engine::{CommandId, Completion, KernelId, Notice, StatusSlot, Unit};
-use quipu_core::driver::Held;
-use quipu_core::{Command, Error, EventId};
+use quipu_scheduler::driver::CommandRef;
+use quipu_scheduler::{Command, Error, EventId};
 
 /// Something to do, with no lock held.
 pub(crate) enum Job {
@@ -264,7 +264,7 @@ impl Ledger {
     }
 
     /// A command begins to be uploaded; what that needs, unless it has ended instead.
-    pub(crate) fn begin_upload(&mut self, sequence: u64) -> Option<(Held, Option<KernelId>)> {
+    pub(crate) fn begin_upload(&mut self, sequence: u64) -> Option<(CommandRef, Option<KernelId>)> {
         let entry = self.entries.get_mut(&sequence)?;
         if entry.place != Place::Held {
             return None;

@@ -1,5 +1,5 @@
-//! The commands that the driver has been told of and that are not over: what each waits for, where it is, and what is
-//! to be done next. Bookkeeping only: nothing here calls the core, and nothing blocks.
+//! The ledger: the record of each command that the driver was told of and that is not over. It says what the command
+//! waits for, where it is, and what is to be done next. Bookkeeping only: nothing here calls the core, and nothing blocks.
 //!
 //! # Where a command is
 //!
@@ -36,8 +36,8 @@ mod jobs;
 
 use crate::engine::{CommandId, Completion, Configuration, KernelId, Notice, StatusSlot, Unit};
 use crate::program::Kernels;
-use quipu_core::driver::{DomainWait, Held, Submission};
-use quipu_core::{Command, Error, EventId, Priority};
+use quipu_scheduler::driver::{CommandRef, DomainWait, Submission};
+use quipu_scheduler::{Command, Error, EventId, Priority};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -88,7 +88,7 @@ pub(crate) enum Place {
 
 pub(crate) struct Entry {
     pub(crate) event: EventId,
-    pub(crate) held: Held,
+    pub(crate) held: CommandRef,
     pub(crate) device: usize,
     pub(crate) kernel: Option<KernelId>,
     pub(crate) waits: Vec<Awaited>,
@@ -163,7 +163,8 @@ pub(crate) struct Ledger {
     lanes: Vec<Lane>,
     spaces: Vec<Space>,
     kernels: Kernels,
-    unflushed: Vec<u64>,
+    /// Kernels that are held, and the numbers of their contexts.
+    unflushed: Vec<(u64, u32)>,
     preparations: VecDeque<(usize, Vec<KernelId>)>,
     gates: VecDeque<u64>,
     notices: VecDeque<Notice>,
@@ -210,7 +211,7 @@ impl Ledger {
     }
 
     /// The command that is being uploaded.
-    pub(crate) fn uploading(&self) -> Option<Held> {
+    pub(crate) fn uploading(&self) -> Option<CommandRef> {
         let entry = self.entries.get(&self.uploading?)?;
         (entry.place == Place::Uploading).then_some(entry.held)
     }
@@ -261,7 +262,8 @@ impl Ledger {
             seen_ended: None,
         };
         if kernel.is_some() {
-            self.unflushed.push(sequence);
+            let context = submission.queue.context_number();
+            self.unflushed.push((sequence, context));
         }
         self.sequences.insert(submission.id, sequence);
         self.entries.insert(sequence, entry);
@@ -345,7 +347,7 @@ impl Ledger {
                 unmet.push(wait.event);
             }
         }
-        let is_over = entry.place == Place::Over;
+        let is_finished = entry.place == Place::Over;
         match entry.place {
             Place::Over => self.over.push_back(sequence),
             Place::Held if refused => self.end(sequence),
@@ -354,17 +356,18 @@ impl Ledger {
         for event in unmet {
             self.forget_expected(event, sequence);
         }
-        if is_over {
+        if is_finished {
             self.let_go(sequence);
         }
         self.consider(sequence);
         Ok(())
     }
 
-    /// Lets go of the kernels that were held. The distinct ones of each device are named together.
-    pub(crate) fn flush(&mut self) {
+    /// Lets go of a context's kernels that were held. The distinct ones of each device are named together.
+    pub(crate) fn flush(&mut self, context: u32) {
         let mut named: BTreeMap<usize, Vec<KernelId>> = BTreeMap::new();
-        for sequence in std::mem::take(&mut self.unflushed) {
+        let flushed = self.unflushed.extract_if(.., |(_, of)| *of == context);
+        for (sequence, _) in flushed.collect::<Vec<_>>() {
             let Some(entry) = self.entries.get_mut(&sequence) else {
                 continue;
             };
@@ -448,7 +451,7 @@ impl Ledger {
     }
 
     /// The commands of a device.
-    pub(crate) fn held_by(&self, device: usize) -> Vec<Held> {
+    pub(crate) fn held_by(&self, device: usize) -> Vec<CommandRef> {
         self.entries
             .values()
             .filter(|entry| entry.device == device)

@@ -1,4 +1,4 @@
-//! What the tests of the engine share.
+//! Helpers of the engine's tests.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use quipu_driver_sim::engine::{

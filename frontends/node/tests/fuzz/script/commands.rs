@@ -1,7 +1,7 @@
 //! Buffers, programs, and commands that have to do with one node.
 
 use super::{BUFFER, Coming, Script};
-use quipu_wire::message::*;
+use quipu_protocol::message::*;
 
 impl Script<'_> {
     pub(super) fn create_buffer(&mut self) {
@@ -15,19 +15,30 @@ impl Script<'_> {
             1 => 1 + self.random.below(BUFFER),
             _ => 1 + self.random.below(5000),
         };
-        let content_size = match self.random.once_in(4) {
-            true => self.buffers.iter().find(|(_, size)| *size >= 8),
-            false => None,
-        };
-        let content_size = content_size.map_or(0, |(id, _)| *id);
-        if self.commands.push(&Message::CreateBuffer(CreateBuffer {
-            buffer,
-            size,
-            content_size,
-        })) {
+        let create = CreateBuffer { buffer, size };
+        if self.commands.push(&Message::CreateBuffer(create)) {
             self.buffers.push((buffer, size));
             self.last.buffer = self.last.buffer.max(buffer);
         }
+    }
+
+    /// Of the next command, or of one that never comes.
+    pub(super) fn content_sizes(&mut self) {
+        let (Some((buffer, _)), Some((size, _))) = (self.buffer(), self.buffer()) else {
+            return;
+        };
+        // No buffer says how much of itself is in use.
+        if buffer == size {
+            return;
+        }
+        let sizes = [ContentSize {
+            buffer: buffer.into(),
+            size: size.into(),
+        }];
+        let event = self.next_id(self.last.event).max(1);
+        let sizes = &sizes;
+        self.commands
+            .push(&Message::ContentSizes(ContentSizes { event, sizes }));
     }
 
     pub(super) fn free_buffer(&mut self) {
@@ -278,6 +289,7 @@ impl Script<'_> {
             blocks: &blocks,
             threads: &threads,
             elements: &elements,
+            offset: &[],
             shared: &shared,
             parameters: &parameters,
             extents: &extents,

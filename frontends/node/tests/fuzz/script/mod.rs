@@ -20,8 +20,8 @@ use crate::wire;
 use quipu_link::Key;
 use quipu_link::client::Dial;
 use quipu_link::session::{Greeted, Place};
-use quipu_wire::limits::MAX_ID;
-use quipu_wire::message::*;
+use quipu_protocol::limits::MAX_ID;
+use quipu_protocol::message::*;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub(crate) struct Script<'a> {
     /// The bulk stream may wait for a transfer that nobody names.
     is_stalled: bool,
     /// Nothing more is to be said.
-    is_over: bool,
+    is_finished: bool,
     visits: Vec<Lane>,
     buffers: Vec<(u64, u64)>,
     programs: Vec<u64>,
@@ -139,7 +139,7 @@ impl<'a> Script<'a> {
             commands: Lane::new(connection),
             bulk,
             is_stalled: false,
-            is_over: false,
+            is_finished: false,
             visits: Vec::new(),
             buffers: Vec::new(),
             programs: Vec::new(),
@@ -159,8 +159,8 @@ impl<'a> Script<'a> {
         let mut is_there = true;
         for _ in 0..steps {
             self.step(other);
-            is_there = self.is_over || !self.random.once_in(12) || self.meet();
-            if self.is_over || !is_there {
+            is_there = self.is_finished || !self.random.once_in(12) || self.meet();
+            if self.is_finished || !is_there {
                 break;
             }
         }
@@ -298,7 +298,8 @@ impl<'a> Script<'a> {
 
     fn step(&mut self, other: &Key) {
         match self.random.below(100) {
-            0..12 => self.create_buffer(),
+            0..8 => self.create_buffer(),
+            8..12 => self.content_sizes(),
             12..16 => self.free_buffer(),
             16..20 => self.create_program(),
             20..22 => {
@@ -349,7 +350,7 @@ impl<'a> Script<'a> {
                 // The node may wait for the rest of a frame that has none.
                 let bit = self.random.next() as usize;
                 self.commands.twist(bit);
-                self.is_over = true;
+                self.is_finished = true;
             }
             _ => {
                 // Messages that mean nothing to a session.

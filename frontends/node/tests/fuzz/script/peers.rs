@@ -5,7 +5,7 @@ use crate::lane::Lane;
 use crate::support::PATIENCE;
 use quipu_link::Key;
 use quipu_link::peer::show;
-use quipu_wire::message::*;
+use quipu_protocol::message::*;
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -100,7 +100,7 @@ impl Script<'_> {
             return;
         }
         // It is let in once for each time that it was named, and only if it is the one that was named.
-        if let Ok(connection) = show(stream, other, node, false, &ticket, until) {
+        if let Ok(connection) = show(stream, other, node, &ticket, until) {
             self.visits.push(Lane::new(connection));
             self.seen.visits += 1;
         }

@@ -1,0 +1,255 @@
+//! `quipu exec`: another program, whose OpenCL is Quipu.
+//!
+//! The program takes this process's place, unless a table is to be printed at its end. It finds our library in one of two ways:
+//!
+//! * A loader, the system's or one that the program brings, is told of a folder that names our library alone
+//!   (`OCL_ICD_VENDORS`).
+//!   Other platforms are then not seen by the program. Their devices are ours: our library is told where they are listed.
+//! * On a machine without a loader the library takes the loader's place: the folder has it under the loader's name, and the
+//!   system's linker looks there first (`LD_LIBRARY_PATH`).
+
+use crate::error::CommandError;
+use quipu_cli::timeline;
+use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{fs, io};
+
+/// The command's options.
+#[derive(clap::Args)]
+#[command(after_help = "\
+  quipu exec -- clinfo
+  quipu exec -- python3 program.py
+  quipu exec --node gpu-box -- ./program
+  quipu exec --profile -- ./program
+Devices are named as `quipu devices` does (cpu:0, gpu-box/cuda:1); a driver (cuda) or a node (gpu-box) means all of its devices.")]
+pub(crate) struct Options {
+    /// The devices of a node that was paired with, and no others; may be given several times.
+    #[arg(long = "node", value_name = "NAME")]
+    nodes: Vec<String>,
+
+    /// A device that the program sees; may be given several times. Without it, those that run OpenCL C.
+    #[arg(long = "device", value_name = "NAME")]
+    devices: Vec<String>,
+
+    /// Record what ran where and when in this file; `quipu trace` shows it.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// When the program has ended, print what took how long, where: kernels, transfers and bytes by device.
+    #[arg(long)]
+    profile: bool,
+
+    /// Say which library is used, and how the program finds it.
+    #[arg(long)]
+    verbose: bool,
+
+    /// The program, with its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// The library's file.
+const LIBRARY: &str = "libquipu_opencl.so";
+/// The loader's name, as programs are linked with it.
+const LOADER: &str = "libOpenCL.so.1";
+
+/// Why a program is not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecError {
+    #[error(
+        "{LIBRARY} is not found beside {}; build it with \"cargo build --release -p quipu-opencl\"", beside.display()
+    )]
+    NoLibrary { beside: PathBuf },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot run {}: {source}", program.display())]
+    Run { program: PathBuf, source: io::Error },
+}
+
+/// Runs the program. Comes back only if that fails.
+pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    let own = std::env::current_exe()?;
+    let library = library(&own)?;
+    let folder = folder(&library)?;
+    let [program, arguments @ ..] = &options.program[..] else {
+        return Ok(());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let has_loader = has_loader();
+    command
+        .env("OCL_ICD_VENDORS", &folder)
+        // Lists of further libraries, in loaders of other makes.
+        .env_remove("OCL_ICD_FILENAMES")
+        .env_remove("OPENCL_VENDOR_PATH");
+    if !has_loader {
+        let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        command.env("LD_LIBRARY_PATH", first_of(&others, &folder));
+    }
+    if matches!(OPENCL_VENDORS.get(), Ok(None))
+        && let Some(vendors) = vendors()
+    {
+        command.env(OPENCL_VENDORS.name(), vendors);
+    }
+    if CLC.get().ok().flatten().is_none() {
+        command.env(CLC.name(), &own);
+    }
+    if !options.nodes.is_empty() {
+        let names: Vec<&str> = options.nodes.iter().map(String::as_str).collect();
+        // Says which are known, if one is not.
+        quipu::drivers::remote::paired::find(&names).map_err(CommandError::Node)?;
+        command.env(NODES.name(), names.join(","));
+    }
+    let devices = match (&options.devices[..], options.nodes.is_empty()) {
+        ([], true) => None,
+        ([], false) => Some("remote".to_owned()),
+        (names, _) => Some(names.join(",")),
+    };
+    if let Some(devices) = devices {
+        command.env(OPENCL_DEVICES.name(), devices);
+    }
+    let trace = match (&options.trace, options.profile) {
+        (Some(trace), _) => Some(trace.clone()),
+        (None, true) => {
+            Some(std::env::temp_dir().join(format!("quipu-{}.json", std::process::id())))
+        }
+        (None, false) => None,
+    };
+    if let Some(trace) = &trace {
+        command.env(quipu_environment::TRACE.name(), trace);
+    }
+    if options.verbose {
+        let found_by = match has_loader {
+            true => "the system's loader",
+            false => "the system's linker, in place of a loader",
+        };
+        eprintln!("{}, found by {found_by}", library.display());
+    }
+    if let Some(trace) = trace.filter(|_| options.profile) {
+        return profile(command, &trace, options.trace.is_none());
+    }
+    let source = command.exec();
+    let program = program.into();
+    Err(ExecError::Run { program, source }.into())
+}
+
+/// Runs the program as a child, prints what its trace tells, and ends as it has ended.
+fn profile(mut command: Command, trace: &Path, is_temporary: bool) -> Result<(), CommandError> {
+    let program = PathBuf::from(command.get_program());
+    let child = command.spawn();
+    let mut child = child.map_err(|source| ExecError::Run { program, source })?;
+    // An interrupt from the terminal ends the program and not this process, which prints the table then.
+    // SAFETY: signals that there are, and the system's own way of ignoring them.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
+    let status = child.wait()?;
+    let read = match trace.exists() {
+        true => super::trace::read(trace).map(Some),
+        // It has not used OpenCL.
+        false => Ok(None),
+    };
+    if is_temporary {
+        let _ = fs::remove_file(trace);
+    }
+    match read? {
+        Some(trace) => eprint!("\n{}", timeline::by_name(&trace)),
+        None => eprintln!("\nThe program ran no commands of OpenCL's."),
+    }
+    let signal = || 128 + status.signal().unwrap_or(0);
+    std::process::exit(status.code().unwrap_or_else(signal));
+}
+
+/// Finds the library: beside this program, where it is installed, or where it was built.
+fn library(own: &Path) -> Result<PathBuf, ExecError> {
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let places = ["", "deps", "../lib", "../lib/quipu"];
+    let mut places = places.iter().map(|place| folder.join(place).join(LIBRARY));
+    let found = places.find(|place| place.is_file());
+    let found = found.ok_or_else(|| ExecError::NoLibrary {
+        beside: own.to_owned(),
+    })?;
+    Ok(found.canonicalize().unwrap_or(found))
+}
+
+/// True if the system has a loader.
+fn has_loader() -> bool {
+    // SAFETY: loaders have initialisers that read their own variables, and nothing else.
+    unsafe { libloading::Library::new(LOADER) }.is_ok()
+}
+
+/// Where the loader would find other platforms: their devices are ours, too.
+fn vendors() -> Option<PathBuf> {
+    let told = std::env::var_os("OCL_ICD_VENDORS").map(PathBuf::from);
+    let vendors = told.unwrap_or_else(|| PathBuf::from("/etc/OpenCL/vendors"));
+    vendors.exists().then_some(vendors)
+}
+
+/// A list of folders that begins with this one.
+fn first_of(others: &OsStr, folder: &Path) -> OsString {
+    let others = std::env::split_paths(others).filter(|other| !other.as_os_str().is_empty());
+    let all = std::iter::once(folder.to_owned()).chain(others);
+    std::env::join_paths(all).unwrap_or_else(|_| folder.into())
+}
+
+/// A folder that names the library for loaders, and has it under a loader's name. It is the user's own, and stays: a
+/// program may start others after this one has ended.
+fn folder(library: &Path) -> Result<PathBuf, ExecError> {
+    let base = match quipu_environment::CACHE.get() {
+        Ok(Some(Cache::Folder(folder))) => folder,
+        _ => {
+            let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+            let cache = std::env::var_os("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .or(home);
+            cache.unwrap_or_else(std::env::temp_dir).join("quipu")
+        }
+    };
+    // One for each library: programs that are running go on with theirs.
+    let name = library.as_os_str().as_encoded_bytes();
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let folder = base.join("opencl").join(format!("{hash:016x}"));
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        |source| ExecError::Write { path, source }
+    };
+    fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    let list = folder.join("quipu.icd");
+    let mut line = library.as_os_str().to_owned();
+    line.push("\n");
+    if fs::read(&list).ok().as_deref() != Some(line.as_encoded_bytes()) {
+        // Whole or not at all, for others may be reading it.
+        let new = folder.join(format!("new-{}", std::process::id()));
+        fs::write(&new, line.as_encoded_bytes()).map_err(failed(&new))?;
+        fs::rename(&new, &list).map_err(failed(&list))?;
+    }
+    for name in [LOADER, "libOpenCL.so"] {
+        let loader = folder.join(name);
+        match std::os::unix::fs::symlink(library, &loader) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(&loader)(error));
+            }
+            _ => {}
+        }
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_comes_first_and_others_stay() {
+        let folder = Path::new("/somewhere/quipu");
+        assert_eq!(first_of(OsStr::new(""), folder), "/somewhere/quipu");
+        let both = first_of(OsStr::new("/usr/lib"), folder);
+        assert_eq!(both, "/somewhere/quipu:/usr/lib");
+    }
+}

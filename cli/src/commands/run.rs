@@ -1,0 +1,739 @@
+//! `quipu run`: a kernel of a file in OpenCL C or SPIR-V, on arrays in files.
+//!
+//! Arguments are given in the order of the kernel's parameters, each by an option that says what it is.
+
+use crate::error::CommandError;
+use crate::npy::{self, Array};
+use crate::platform::platform_with;
+use clap::{Arg, ArgAction, ArgMatches};
+use quipu::kernel::{TextArgument, TextKernel};
+use quipu::{Device, Platform, WorkDivision};
+use quipu_clc::{KernelInfo, ParameterInfo, ParameterKind, SpirV};
+use quipu_cli::units;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The command's options.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The arguments are matched to the kernel's parameters, in order:
+  quipu run saxpy.cl saxpy --global 1Mi --arg 2.0 --in x.npy --inout y.npy
+  quipu run sum.cl sum --global 64Ki --local 256 --in x.npy --out sums.npy --shape 256 --local-bytes 1Ki
+
+Files whose names end in .npy are NumPy's; others are bytes as they are. Sizes may end in Ki, Mi and Gi.")]
+pub(crate) struct Options {
+    /// The file in OpenCL C, or in SPIR-V.
+    file: PathBuf,
+
+    /// The kernel.
+    kernel: String,
+
+    /// How many work-items: along x, or along x and y, or all three.
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = Extent::parse)]
+    global: Extent,
+
+    /// How many of them a work-group has; without it, what suits the device.
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = Extent::parse)]
+    local: Option<Extent>,
+
+    /// The device: a driver's name (cpu, serial, sim, opencl) or a part of its own.
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: String,
+
+    /// An option for the compiler, as OpenCL has them: -D N=4, -cl-fast-relaxed-math.
+    #[arg(long = "option", value_name = "OPTION", allow_hyphen_values = true)]
+    options: Vec<String>,
+
+    /// The value of a specialisation constant of SPIR-V, by its number: 3=7, 4=2.5, 5=true.
+    #[arg(long = "constant", value_name = "NUMBER=VALUE", value_parser = constant)]
+    constants: Vec<(u32, String)>,
+
+    /// Say how long the kernel took.
+    #[arg(long)]
+    time: bool,
+
+    /// Run it so often; what it writes is the input of the next time.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// A specialisation constant's number, and its value.
+fn constant(text: &str) -> Result<(u32, String), String> {
+    let parts = text.split_once('=');
+    let number = parts.and_then(|(number, value)| Some((number.parse().ok()?, value.to_owned())));
+    number.ok_or_else(|| format!("'{text}' is no constant; write its number and its value: 3=7"))
+}
+
+/// Extents along x, y and z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    dimensions: usize,
+    sizes: [usize; 3],
+}
+
+impl Extent {
+    fn parse(text: &str) -> Result<Self, String> {
+        let sizes: Vec<usize> = text.split(',').map(size).collect::<Result<_, _>>()?;
+        if sizes.len() > 3 {
+            return Err("there are at most three dimensions".to_owned());
+        }
+        if sizes.contains(&0) {
+            return Err("it has to be at least 1".to_owned());
+        }
+        let mut extent = Self {
+            dimensions: sizes.len(),
+            sizes: [1; 3],
+        };
+        extent.sizes[..sizes.len()].copy_from_slice(&sizes);
+        Ok(extent)
+    }
+
+    fn text(self) -> String {
+        let sizes = &self.sizes[..self.dimensions];
+        let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
+        sizes.join(",")
+    }
+}
+
+/// A size, as people write it: `100`, `64Ki`, `1Mi`.
+fn size(text: &str) -> Result<usize, String> {
+    let bad = || format!("'{text}' is no size; write 1000, 64Ki, 1Mi or 2Gi");
+    let scales = [("Ki", 10), ("Mi", 20), ("Gi", 30)];
+    let scale = scales.iter().find(|(name, _)| text.ends_with(name));
+    let (number, shift) = match scale {
+        Some((name, shift)) => (&text[..text.len() - name.len()], *shift),
+        None => (text, 0),
+    };
+    let number: usize = number.trim().parse().map_err(|_| bad())?;
+    number.checked_mul(1 << shift).ok_or_else(bad)
+}
+
+/// What is given for a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    Value(String),
+    In(PathBuf),
+    InOut(PathBuf),
+    Out(PathBuf, Option<Shape>),
+    LocalBytes(usize),
+}
+
+/// Of which shape what is written is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shape {
+    Said(Vec<usize>),
+    Like(PathBuf),
+}
+
+/// The arguments, in the order in which they are given.
+struct Arguments(Vec<Given>);
+
+/// The options for arguments: name, what follows, help.
+const GIVEN: [(&str, &str, &str); 7] = [
+    ("arg", "VALUE", "A value: 7, 2.5, or 1,2,3,4 for a vector"),
+    ("in", "FILE", "An array that the kernel reads"),
+    (
+        "inout",
+        "FILE",
+        "An array that the kernel reads and writes: the file is written anew",
+    ),
+    (
+        "out",
+        "FILE",
+        "An array that the kernel writes: the file is made; of the shape of the first array without one",
+    ),
+    ("shape", "EXTENTS", "The shape of the last --out: 512,512"),
+    (
+        "like",
+        "FILE",
+        "Give the last --out the shape of this array",
+    ),
+    ("local-bytes", "SIZE", "So many bytes of local memory"),
+];
+
+impl clap::Args for Arguments {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        GIVEN.iter().fold(command, |command, (name, value, help)| {
+            let arg = Arg::new(*name).long(*name).value_name(*value).help(*help);
+            command.arg(
+                arg.action(ArgAction::Append)
+                    .allow_hyphen_values(true)
+                    .help_heading("Arguments"),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Arguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found: Vec<(usize, &str, String)> = Vec::new();
+        for (name, _, _) in GIVEN {
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            let places = matches.indices_of(name).into_iter().flatten();
+            found.extend(
+                places
+                    .zip(values)
+                    .map(|(place, value)| (place, name, value.clone())),
+            );
+        }
+        found.sort();
+        let bad =
+            |text: String| clap::Error::raw(clap::error::ErrorKind::ValueValidation, text + "\n");
+        let mut all = Vec::new();
+        for (_, name, value) in found {
+            let shape = match name {
+                "arg" => {
+                    all.push(Given::Value(value));
+                    continue;
+                }
+                "in" => {
+                    all.push(Given::In(value.into()));
+                    continue;
+                }
+                "inout" => {
+                    all.push(Given::InOut(value.into()));
+                    continue;
+                }
+                "out" => {
+                    all.push(Given::Out(value.into(), None));
+                    continue;
+                }
+                "local-bytes" => {
+                    all.push(Given::LocalBytes(size(&value).map_err(bad)?));
+                    continue;
+                }
+                "like" => Shape::Like(value.into()),
+                _ => Shape::Said(
+                    value
+                        .split(',')
+                        .map(size)
+                        .collect::<Result<_, _>>()
+                        .map_err(bad)?,
+                ),
+            };
+            match all.last_mut() {
+                Some(Given::Out(_, of @ None)) => *of = Some(shape),
+                _ => {
+                    return Err(bad(format!(
+                        "--{name} belongs after the --out whose shape it says"
+                    )));
+                }
+            }
+        }
+        Ok(Self(all))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// An argument that is ready to be passed.
+enum Ready {
+    Value(Vec<u8>),
+    Local(u64),
+    /// An array, and where it goes afterwards.
+    Array(Array, Option<PathBuf>),
+}
+
+/// Runs a kernel.
+pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
+    let bad = |problem: String| CommandError::Run(problem);
+    let read = |error: &dyn std::fmt::Display| {
+        bad(format!("cannot read {}: {error}", options.file.display()))
+    };
+    let file = std::fs::read(&options.file).map_err(|error| read(&error))?;
+    let platform = platform_with(&[]);
+    let device = device(&platform, &options.device)?;
+    let context = platform.context().map_err(CommandError::Node)?;
+    let queue = context.queue(&device).map_err(CommandError::Node)?;
+
+    let begun = Instant::now();
+    let not_compiled = |error| CommandError::Compile(text_of(&error, &options.file));
+    let mut program = match SpirV::begins(&file) {
+        true => context.spirv(&file).map_err(not_compiled)?,
+        false => context.program(&String::from_utf8(file).map_err(|error| read(&error))?),
+    };
+    for (number, value) in &options.constants {
+        program = program.specialise(*number, value).map_err(not_compiled)?;
+    }
+    let program = program.options(&options.options.join(" "));
+    let kernels = program.kernels().map_err(not_compiled)?;
+    let info = kernels
+        .iter()
+        .find(|kernel| kernel.name == options.kernel)
+        .ok_or_else(|| {
+            let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+            bad(format!(
+                "{} has no kernel '{}'; {}",
+                options.file.display(),
+                options.kernel,
+                quipu_clc::kernels_there(&names)
+            ))
+        })?;
+    let ready = ready(info, &options.arguments.0, options.global)?;
+    let local = local(options, info, &device)?;
+    let kernel = program.kernel(&options.kernel);
+
+    let mut buffers = Vec::new();
+    for (ready, parameter) in ready.iter().zip(&info.parameters) {
+        let Ready::Array(array, _) = ready else {
+            continue;
+        };
+        if array.bytes.is_empty() {
+            return Err(bad(format!("the array for `{}` is empty", told(parameter))));
+        }
+        let buffer = context
+            .allocate::<u8>(array.bytes.len())
+            .map_err(CommandError::Node)?;
+        let written = queue
+            .write(&buffer, array.bytes.clone())
+            .and_then(quipu::Pending::wait);
+        written.map_err(CommandError::Node)?;
+        buffers.push(buffer);
+    }
+    let mut times = Vec::new();
+    for _ in 0..options.repeat {
+        let mut left = buffers.iter_mut();
+        let arguments: Vec<TextArgument<'_>> = ready
+            .iter()
+            .zip(&info.parameters)
+            .map(|(ready, parameter)| match ready {
+                Ready::Value(bytes) => TextArgument::Value(bytes.clone()),
+                Ready::Local(bytes) => TextArgument::Local(*bytes),
+                Ready::Array(..) => match (left.next(), parameter.kind) {
+                    (Some(buffer), ParameterKind::Memory(access)) if !access.writes() => {
+                        TextArgument::Read(buffer)
+                    }
+                    (Some(buffer), _) => TextArgument::Write(buffer),
+                    (None, _) => TextArgument::Local(0),
+                },
+            })
+            .collect();
+        let start = Instant::now();
+        let launched = launch(&queue, &kernel, arguments, options.global, local);
+        launched.map_err(|error| bad(text_of(&error, &options.file)))?;
+        times.push(start.elapsed().as_nanos() as u64);
+    }
+
+    let mut left = buffers.iter();
+    for ready in &ready {
+        let Ready::Array(array, to) = ready else {
+            continue;
+        };
+        let Some(buffer) = left.next() else { continue };
+        let Some(to) = to else { continue };
+        let bytes = queue
+            .read(buffer)
+            .and_then(quipu::Pending::wait)
+            .map_err(CommandError::Node)?;
+        let file = npy::file_of(
+            to,
+            &Array {
+                bytes,
+                ..array.clone()
+            },
+        );
+        std::fs::write(to, file).map_err(|source| CommandError::Write {
+            path: to.clone(),
+            source,
+        })?;
+    }
+    if options.time {
+        report(options, &device, &mut times, begun, local)?;
+    }
+    Ok(())
+}
+
+/// Says how long it took.
+fn report(
+    options: &Options,
+    device: &Device,
+    times: &mut [u64],
+    begun: Instant,
+    local: [usize; 3],
+) -> Result<(), CommandError> {
+    let first = times[0];
+    times.sort_unstable();
+    let mut text = String::new();
+    let groups = Extent {
+        sizes: local,
+        ..options.global
+    };
+    let _ = writeln!(
+        text,
+        "{} on {}: {} work-items in groups of {}",
+        options.kernel,
+        device.name(),
+        options.global.text(),
+        groups.text()
+    );
+    let _ = writeln!(
+        text,
+        "first {} (compiled in it, if it was not before), median of {} {}, in all {}",
+        units::duration(first),
+        times.len(),
+        units::duration(times[times.len() / 2]),
+        units::duration(begun.elapsed().as_nanos() as u64)
+    );
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// A compiler's words name the text as they must; the file is what the user knows.
+fn text_of(error: &quipu::Error, file: &Path) -> String {
+    error
+        .to_string()
+        .replace("program:", &format!("{}:", file.display()))
+}
+
+/// The device that is meant: as a platform takes it, or by a part of its name.
+fn device(platform: &Platform, name: &str) -> Result<Device, CommandError> {
+    platform.device(name).or_else(|error| {
+        let wanted = name.to_lowercase();
+        let has_it = |device: &&Device| device.name().to_lowercase().contains(&wanted);
+        let found = platform.devices().iter().find(has_it).cloned();
+        found.ok_or_else(|| CommandError::Run(error.to_string()))
+    })
+}
+
+/// The size of work-groups: as it is said, or wanted by the kernel, or what suits the device.
+fn local(
+    options: &Options,
+    info: &KernelInfo,
+    device: &Device,
+) -> Result<[usize; 3], CommandError> {
+    let global = options.global;
+    let local = match (options.local, info.required_local_size) {
+        (Some(local), _) => local.sizes,
+        (None, Some(required)) => required.map(|size| size as usize),
+        (None, None) => {
+            let most = device.properties().max_block_thread_count.min(1024) as usize;
+            let x = (1..=most.min(global.sizes[0])).rev();
+            let mut fitting = x.filter(|size| global.sizes[0].is_multiple_of(*size));
+            [fitting.next().unwrap_or(1), 1, 1]
+        }
+    };
+    for axis in 0..3 {
+        if !global.sizes[axis].is_multiple_of(local[axis]) {
+            return Err(CommandError::Run(format!(
+                "{} work-items along {} are no whole number of work-groups of {}; make --global a multiple of --local, and have \
+                 the kernel compare its number with what there is",
+                global.sizes[axis],
+                ["x", "y", "z"][axis],
+                local[axis]
+            )));
+        }
+    }
+    Ok(local)
+}
+
+fn launch(
+    queue: &quipu::Queue,
+    kernel: &TextKernel,
+    arguments: Vec<TextArgument<'_>>,
+    global: Extent,
+    local: [usize; 3],
+) -> quipu::Result<()> {
+    let blocks: [usize; 3] = std::array::from_fn(|axis| global.sizes[axis] / local[axis]);
+    // SAFETY: what the kernel does with its arguments is its author's, who runs it.
+    let call = unsafe { kernel.call_with(arguments) };
+    let event = match global.dimensions {
+        1 => queue.launch(WorkDivision::new(blocks[0], local[0], 1), call)?,
+        2 => queue.launch(
+            WorkDivision::new([blocks[1], blocks[0]], [local[1], local[0]], [1, 1]),
+            call,
+        )?,
+        _ => {
+            let [x, y, z] = blocks;
+            let [lx, ly, lz] = local;
+            queue.launch(WorkDivision::new([z, y, x], [lz, ly, lx], [1, 1, 1]), call)?
+        }
+    };
+    event.wait()
+}
+
+fn told(parameter: &ParameterInfo) -> String {
+    format!("{} {}", parameter.type_name, parameter.name)
+}
+
+/// Matches what is given to the kernel's parameters.
+fn ready(info: &KernelInfo, given: &[Given], global: Extent) -> Result<Vec<Ready>, CommandError> {
+    let bad = |problem: String| Err(CommandError::Run(problem));
+    let parameters = &info.parameters;
+    if parameters.len() != given.len() {
+        let list: Vec<String> = parameters.iter().map(told).collect();
+        return bad(format!(
+            "kernel '{}' takes {}, and {} given; its parameters: {}",
+            info.name,
+            units::counted(parameters.len() as u64, "argument"),
+            match given.len() {
+                1 => "1 is".to_owned(),
+                count => format!("{count} are"),
+            },
+            if list.is_empty() {
+                "none".to_owned()
+            } else {
+                list.join(", ")
+            }
+        ));
+    }
+    let mut all = Vec::new();
+    let mut first: Option<Vec<usize>> = None;
+    for given in given {
+        if let (None, Given::In(path) | Given::InOut(path)) = (&first, given)
+            && npy::is_numpy(path)
+        {
+            first = Some(array(path)?.shape);
+        }
+    }
+    let otherwise = first.unwrap_or_else(|| {
+        let sizes = &global.sizes[..global.dimensions];
+        sizes.iter().rev().copied().collect()
+    });
+    for (number, (parameter, given)) in parameters.iter().zip(given).enumerate() {
+        let this = format!(
+            "parameter {} of '{}', `{}`,",
+            number + 1,
+            info.name,
+            told(parameter)
+        );
+        all.push(match (parameter.kind, given) {
+            (ParameterKind::Value { size, .. }, Given::Value(text)) => {
+                let bytes =
+                    value(&parameter.type_name, text).filter(|bytes| bytes.len() <= size as usize);
+                let Some(mut bytes) = bytes else {
+                    return bad(format!("{this} cannot be '{text}'"));
+                };
+                bytes.resize(size as usize, 0);
+                Ready::Value(bytes)
+            }
+            (ParameterKind::Local, Given::LocalBytes(bytes)) => Ready::Local(*bytes as u64),
+            (ParameterKind::Memory(_), Given::In(path)) => {
+                Ready::Array(checked(array(path)?, path, parameter, &this)?, None)
+            }
+            (ParameterKind::Memory(_), Given::InOut(path)) => {
+                let array = checked(array(path)?, path, parameter, &this)?;
+                Ready::Array(array, Some(path.clone()))
+            }
+            (ParameterKind::Memory(_), Given::Out(path, shape)) => {
+                let shape = match shape {
+                    Some(Shape::Said(shape)) => shape.clone(),
+                    Some(Shape::Like(path)) => array(path)?.shape,
+                    None => otherwise.clone(),
+                };
+                Ready::Array(fresh(parameter, shape, path, &this)?, Some(path.clone()))
+            }
+            (ParameterKind::Value { .. }, _) => {
+                return bad(format!("{this} is a value; give it by --arg"));
+            }
+            (ParameterKind::Local, _) => {
+                return bad(format!(
+                    "{this} is local memory; say how many bytes it has by --local-bytes"
+                ));
+            }
+            (ParameterKind::Image(_) | ParameterKind::Sampler, _) => {
+                return bad(format!(
+                    "{this} is an image or a sampler, which only OpenCL's interface passes"
+                ));
+            }
+            (ParameterKind::Memory(_), _) => {
+                return bad(format!(
+                    "{this} is an array; give it by --in, --inout or --out"
+                ));
+            }
+        });
+    }
+    Ok(all)
+}
+
+fn array(path: &Path) -> Result<Array, CommandError> {
+    npy::read(path)
+        .map_err(|problem| CommandError::Run(format!("cannot read {}: {problem}", path.display())))
+}
+
+/// The name of an element's type for NumPy, and how many of them a vector has: `f4` and 4 of `float4`.
+fn element_of(type_name: &str) -> Option<(&'static str, usize)> {
+    let name = type_name.trim_end_matches('*').trim();
+    let scalar = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let lanes = match &name[scalar.len()..] {
+        "" => 1,
+        lanes => lanes.parse().ok()?,
+    };
+    let element = match scalar {
+        "char" => "i1",
+        "uchar" | "unsigned char" | "bool" => "u1",
+        "short" => "i2",
+        "ushort" | "unsigned short" => "u2",
+        "int" => "i4",
+        "uint" | "unsigned int" => "u4",
+        "long" | "ptrdiff_t" | "intptr_t" => "i8",
+        "ulong" | "unsigned long" | "size_t" | "uintptr_t" => "u8",
+        "half" => "f2",
+        "float" => "f4",
+        "double" => "f8",
+        _ => return None,
+    };
+    Some((element, lanes))
+}
+
+/// What people call a type of NumPy's.
+fn dtype(element: &str) -> String {
+    let (kind, size) = element.split_at(1);
+    let kind = match kind {
+        "f" => "float",
+        "i" => "int",
+        "b" => return "bool".to_owned(),
+        _ => "uint",
+    };
+    let bits = size.parse::<u32>().unwrap_or(0) * 8;
+    format!("{kind}{bits}")
+}
+
+/// An array whose elements are those of a parameter.
+fn checked(
+    array: Array,
+    path: &Path,
+    parameter: &ParameterInfo,
+    this: &str,
+) -> Result<Array, CommandError> {
+    if let (Some(there), Some((wanted, _))) = (&array.element, element_of(&parameter.type_name)) {
+        let same = there == wanted || (there == "b1" && wanted == "u1");
+        if !same {
+            return Err(CommandError::Run(format!(
+                "{this} takes elements of {}, and {} has {}; store it with .astype(np.{})",
+                dtype(wanted),
+                path.display(),
+                dtype(there),
+                dtype(wanted)
+            )));
+        }
+    }
+    Ok(array)
+}
+
+/// An array of zeros for a parameter.
+fn fresh(
+    parameter: &ParameterInfo,
+    mut shape: Vec<usize>,
+    path: &Path,
+    this: &str,
+) -> Result<Array, CommandError> {
+    let known = element_of(&parameter.type_name);
+    let Some((element, lanes)) = known else {
+        return Err(CommandError::Run(format!(
+            "{this} has elements of a size that is not known here; make the file {} as long as it has to be, and give it by --inout",
+            path.display()
+        )));
+    };
+    if lanes > 1 && shape.last() != Some(&lanes) {
+        shape.push(lanes);
+    }
+    // A vector of three takes as much room as one of four.
+    if lanes == 3 {
+        shape.pop();
+        shape.push(4);
+    }
+    let size = npy::size_of(element).unwrap_or(1);
+    let bytes = shape
+        .iter()
+        .try_fold(size, |bytes, extent| bytes.checked_mul(*extent));
+    let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
+    let Some(bytes) = bytes else {
+        return Err(CommandError::Run(format!(
+            "{this} would have more bytes than there are"
+        )));
+    };
+    Ok(Array {
+        element: Some(element.to_owned()),
+        shape,
+        bytes: vec![0; bytes],
+    })
+}
+
+/// The bytes of a value of a type.
+fn value(type_name: &str, text: &str) -> Option<Vec<u8>> {
+    let (element, lanes) = element_of(type_name)?;
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    // One number is all of a vector's, as in OpenCL C.
+    if parts.len() != lanes && parts.len() != 1 {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for lane in 0..lanes {
+        let part = parts.get(lane).or_else(|| parts.first())?;
+        bytes.extend(number(element, part)?);
+    }
+    Some(bytes)
+}
+
+fn number(element: &str, text: &str) -> Option<Vec<u8>> {
+    if element.starts_with('f') {
+        let number: f64 = text.trim_end_matches(['f', 'F']).parse().ok()?;
+        return match element {
+            "f4" => Some((number as f32).to_le_bytes().to_vec()),
+            "f8" => Some(number.to_le_bytes().to_vec()),
+            _ => None,
+        };
+    }
+    let digits = text.trim_end_matches(['u', 'U', 'l', 'L']);
+    let number = match digits.strip_prefix("0x") {
+        Some(digits) => i128::from_str_radix(digits, 16).ok()?,
+        None => match digits {
+            "true" => 1,
+            "false" => 0,
+            digits => size(digits)
+                .ok()
+                .map(|size| size as i128)
+                .or_else(|| digits.parse().ok())?,
+        },
+    };
+    let bytes = npy::size_of(element)?;
+    let bits = bytes as u32 * 8;
+    let range = match element.starts_with('u') {
+        true => 0..1 << bits,
+        false => -(1 << (bits - 1))..1 << (bits - 1),
+    };
+    range
+        .contains(&number)
+        .then(|| number.to_le_bytes()[..bytes].to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_values_are_read_as_people_write_them() {
+        assert_eq!(size("64Ki"), Ok(65536));
+        assert!(size("1.5Mi").is_err() && size("").is_err() && size("99999999999Gi").is_err());
+        assert_eq!(value("int", "-3"), Some((-3_i32).to_le_bytes().to_vec()));
+        assert_eq!(
+            value("uint", "1Mi"),
+            Some((1_u32 << 20).to_le_bytes().to_vec())
+        );
+        assert_eq!(value("uint", "-1"), None);
+        assert_eq!(value("uchar", "256"), None);
+        assert_eq!(value("ulong", "0xff"), Some(255_u64.to_le_bytes().to_vec()));
+        assert_eq!(
+            value("float2", "1,2.5"),
+            Some([1.0_f32, 2.5].map(f32::to_le_bytes).concat())
+        );
+        assert_eq!(
+            value("float4", "1"),
+            Some([1.0_f32; 4].map(f32::to_le_bytes).concat())
+        );
+        assert_eq!(value("float4", "1,2"), None);
+        assert_eq!(value("struct pair", "1"), None);
+    }
+}

@@ -1,0 +1,305 @@
+//! Programs for OpenCL that know nothing of Quipu, here and on a node.
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+fn quipu(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+    command.args(arguments).env("QUIPU_HOME", home);
+    for variable in [
+        "QUIPU_LOG",
+        "QUIPU_TRACE",
+        "QUIPU_NODES",
+        "QUIPU_CPU_PIN",
+        "QUIPU_OPENCL_DEVICES",
+        "QUIPU_OPENCL_VENDORS",
+        "QUIPU_CLC",
+    ] {
+        command.env_remove(variable);
+    }
+    command.env("QUIPU_CUDA", "off");
+    command.env("QUIPU_OPENCL", "off");
+    command.env("QUIPU_CPU_WORKERS", "2");
+    command.env("QUIPU_CACHE", cache());
+    command
+}
+
+/// Where compiled programs are kept; not in a folder of keys, which has to be its owner's alone.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("exec-cache")
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// True if there is what the tests need; says so if there is not.
+fn can_be_tested() -> bool {
+    let headers = Path::new("/usr/include/CL/cl.h").is_file();
+    let loader = system_loader().is_some();
+    if headers && loader && quipu_clc::is_available() {
+        return true;
+    }
+    assert!(
+        std::env::var_os("QUIPU_TEST_OPENCL_PROGRAMS").is_none(),
+        "QUIPU_TEST_OPENCL_PROGRAMS wants OpenCL's headers, a loader and LLVM"
+    );
+    println!(
+        "NOT TESTED: programs for OpenCL: no headers (Debian: opencl-headers), loader (ocl-icd-libopencl1) or LLVM"
+    );
+    false
+}
+
+/// The system's loader.
+fn system_loader() -> Option<PathBuf> {
+    let folders = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+    ];
+    let mut files = folders
+        .iter()
+        .map(|folder| Path::new(folder).join("libOpenCL.so.1"));
+    files.find(|file| file.exists())
+}
+
+/// Compiles the C program, for a loader's library in a folder.
+fn compile(to: &Path, loader_folder: &Path) -> PathBuf {
+    let program = to.join("vector_addition");
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/vector_addition.c");
+    let mut library = std::ffi::OsString::from("-L");
+    library.push(loader_folder);
+    let status = Command::new("cc")
+        .args(["-O1", "-o"])
+        .args([&program, &text])
+        .arg(library)
+        .args(["-l:libOpenCL.so.1", "-Wl,--allow-shlib-undefined"])
+        .status();
+    assert!(status.unwrap().success());
+    program
+}
+
+/// The library, as it was built beside this test.
+fn library() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().join("libquipu_opencl.so")
+}
+
+#[test]
+fn a_c_program_runs_unchanged_on_the_processor() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile(home.path(), loader.parent().unwrap());
+    let run = |options: &[&str]| {
+        let mut command = quipu(home.path(), &["exec"]);
+        let output = command
+            .args(options)
+            .arg("--")
+            .arg(&program)
+            .output()
+            .unwrap();
+        said(&output).lines().count()
+    };
+    assert_eq!(run(&[]), 1);
+    // The serial device is listed when it is named.
+    assert_eq!(run(&["--device", "cpu", "--device", "serial"]), 2);
+    // Simulated ones are made when they are named.
+    assert_eq!(run(&["--device", "sim:1"]), 1);
+    assert_eq!(run(&["--device", "cpu", "--device", "sim"]), 3);
+}
+
+#[test]
+fn a_profile_tells_what_ran_and_leaves_the_status() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let mut command = quipu(home.path(), &["exec", "--profile", "--"]);
+    let output = command.arg(program).output().unwrap();
+    assert_eq!(said(&output).lines().count(), 1);
+    let table = String::from_utf8_lossy(&output.stderr);
+    assert!(table.contains("launch") && table.contains("add"), "{table}");
+    // A program that uses no OpenCL, and fails.
+    let arguments = ["exec", "--profile", "--", "sh", "-c", "exit 7"];
+    let output = quipu(home.path(), &arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("no commands"), "{text}");
+}
+
+#[test]
+fn clinfo_tells_of_the_platform() {
+    if !can_be_tested() || Command::new("clinfo").arg("--version").output().is_err() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let output = quipu(home.path(), &["exec", "--", "clinfo"])
+        .output()
+        .unwrap();
+    let output = said(&output);
+    assert!(
+        output.contains("Quipu") && !output.contains("error -"),
+        "{output}"
+    );
+}
+
+#[test]
+fn the_library_takes_a_loaders_place() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(library(), home.path().join("libOpenCL.so.1")).unwrap();
+    let program = compile(home.path(), home.path());
+    let mut command = Command::new(&program);
+    command
+        .env("LD_LIBRARY_PATH", home.path())
+        .env("QUIPU_CLC", env!("CARGO_BIN_EXE_quipu"))
+        .env("QUIPU_CUDA", "off")
+        .env("QUIPU_HOME", home.path())
+        .env("QUIPU_CACHE", cache())
+        .env_remove("QUIPU_NODES")
+        .env_remove("OCL_ICD_VENDORS");
+    assert_eq!(said(&command.output().unwrap()).lines().count(), 1);
+}
+
+#[test]
+fn devices_of_another_platform_join_ours() {
+    let pocl = Path::new("/etc/OpenCL/vendors/pocl.icd");
+    if !can_be_tested() || !pocl.is_file() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let vendors = home.path().join("vendors/");
+    std::fs::create_dir(&vendors).unwrap();
+    std::fs::copy(pocl, vendors.join("pocl.icd")).unwrap();
+    std::fs::write(vendors.join("quipu.icd"), library().to_str().unwrap()).unwrap();
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let mut command = Command::new(program);
+    command
+        .env("OCL_ICD_VENDORS", &vendors)
+        .env("QUIPU_OPENCL_DEVICES", "cpu,opencl")
+        .env("QUIPU_CLC", env!("CARGO_BIN_EXE_quipu"))
+        .env("QUIPU_CUDA", "off")
+        .env("QUIPU_HOME", home.path())
+        .env("QUIPU_CACHE", cache())
+        .env_remove("QUIPU_OPENCL")
+        .env_remove("QUIPU_NODES");
+    let output = said(&command.output().unwrap());
+    // The other platform's own, and both in ours.
+    assert_eq!(output.lines().count(), 3, "{output}");
+    assert_eq!(output.matches("pthread").count(), 2, "{output}");
+    // Under `exec` it is in ours alone.
+    let run = |devices: &[&str]| {
+        let mut command = quipu(home.path(), &["exec"]);
+        let program = home.path().join("vector_addition");
+        command.args(devices).arg("--").arg(program);
+        command.env_remove("QUIPU_OPENCL");
+        command.env("OCL_ICD_VENDORS", pocl);
+        said(&command.output().unwrap())
+    };
+    let output = run(&["--device", "cpu", "--device", "opencl"]);
+    assert_eq!(output.lines().count(), 2, "{output}");
+    assert_eq!(output.matches("pthread").count(), 1, "{output}");
+    // A device for processors is this processor once more: it is not listed unless it is named.
+    assert_eq!(run(&[]).lines().count(), 1);
+}
+
+/// A node that is ended with the test.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_c_program_runs_unchanged_on_a_node() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile(home.path(), loader.parent().unwrap());
+    let (node, client) = (home.path().join("node"), home.path().join("client"));
+    let mut serving = quipu(
+        &node,
+        &[
+            "serve",
+            "--address",
+            "127.0.0.1:0",
+            "--name",
+            "box",
+            "--invite",
+        ],
+    )
+    .stdout(Stdio::piped())
+    .spawn()
+    .map(Serving)
+    .unwrap();
+    let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
+    let invitation = lines.find_map(|line| {
+        let line = line.unwrap();
+        let at = line.find("quipu1")?;
+        Some(line[at..].split_whitespace().next().unwrap().to_owned())
+    });
+    said(
+        &quipu(&client, &["pair", &invitation.unwrap()])
+            .output()
+            .unwrap(),
+    );
+    let mut command = quipu(&client, &["exec", "--node", "box", "--"]);
+    let output = said(&command.arg(&program).output().unwrap());
+    assert!(
+        output.starts_with("added on ") && output.contains("box"),
+        "{output}"
+    );
+    // Its own device, and that of this machine, in one platform.
+    let mut command = quipu(
+        &client,
+        &[
+            "exec",
+            "--node",
+            "box",
+            "--device",
+            "cpu:0",
+            "--device",
+            "box/cpu:0",
+            "--",
+        ],
+    );
+    let output = said(&command.arg(&program).output().unwrap());
+    assert_eq!(output.lines().count(), 2, "{output}");
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    let home = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (
+            &["exec", "--", "/no/such/program"][..],
+            "cannot run /no/such/program",
+        ),
+        (&["exec", "--node", "nowhere", "--", "true"], "nowhere"),
+    ] {
+        let output = quipu(&home.path().join("home"), arguments)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && errors.contains(expected),
+            "{errors}"
+        );
+    }
+}

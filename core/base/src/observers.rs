@@ -1,0 +1,290 @@
+//! Who on the host wants to hear of an event: wakers of futures, sleeping
+//! threads, callbacks.
+//!
+//! An event gets a list when it is first observed; the list is one entry of
+//! the event's notify list. An observer can be taken out again at any time
+//! (a future that is dropped, the losers of a `when_any`), so a long-lived
+//! event that is observed again and again keeps nothing of the past.
+//!
+//! 1. The first to observe makes the list, publishes it by an exchange, and then
+//!    pushes it onto the notify list. Others find it, and add themselves.
+//! 2. Whoever ends the event closes the notify list, finds the entry there, closes
+//!    the list of observers, and tells all in it.
+//! 3. If the event has ended before the push, the pusher closes the list and tells
+//!    those who have found it meanwhile; nobody else would.
+//! 4. Who finds the list closed was not added: the event is over.
+//!
+//! Actions run with no lock held, after all dependants were released; a panic
+//! in one is contained and logged. Callbacks come last, when their thread has
+//! nothing in hand any more (the core's `command::deferred`): they may wait.
+
+use crate::notify::{NotifyList, Tag};
+use crate::panics::{drop_panic, quietly};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::watching::Watching;
+use smallvec::SmallVec;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::task::Waker;
+use std::thread::Thread;
+
+/// What to do when the event is over.
+pub enum Action {
+    /// Nothing any more.
+    Nothing,
+    /// Wakes a future.
+    Wake(Waker),
+    /// Wakes a thread.
+    Unpark(Thread),
+    /// Something short of a driver's.
+    Notify(Box<dyn FnOnce() + Send>),
+    /// A user's callback, or what else may take its time.
+    Call(Box<dyn FnOnce() + Send>),
+}
+
+/// How an observer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once: that takes no time.
+    AtOnce,
+    /// By a waker, which is a user's code.
+    Wakes,
+    /// By a callback, when the thread that tells has nothing else in hand.
+    CallsBack,
+}
+
+/// One observer. Shared between the list and whoever waits.
+pub struct Observer {
+    fired: AtomicBool,
+    /// Its action stays of this kind.
+    delivery: Delivery,
+    /// Has later enqueues flushed for it, until it has fired.
+    watching: std::sync::Mutex<Option<Watching>>,
+    action: Mutex<Action>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer {
+    /// One that does this.
+    pub fn new(action: Action) -> Arc<Self> {
+        Self::watching(action, None)
+    }
+
+    /// As [`Observer::new`], for whom what is enqueued later is flushed.
+    pub fn watching(action: Action, watching: Option<Watching>) -> Arc<Self> {
+        Arc::new(Self {
+            fired: AtomicBool::new(false),
+            delivery: match action {
+                Action::Call(_) => Delivery::CallsBack,
+                Action::Wake(_) => Delivery::Wakes,
+                _ => Delivery::AtOnce,
+            },
+            watching: std::sync::Mutex::new(watching),
+            action: Mutex::new(action),
+        })
+    }
+
+    /// True once the event is over.
+    #[must_use]
+    pub fn fired(&self) -> bool {
+        self.fired.load(Ordering::Acquire)
+    }
+
+    /// Replaces the waker, on a re-poll. True if the caller is to have it [fire](Observer::fire): it may have fired before
+    /// this waker was there, and nobody else takes it out then.
+    #[must_use]
+    pub fn replace_waker(&self, waker: &Waker) -> bool {
+        if matches!(&*lock(&self.action), Action::Wake(held) if held.will_wake(waker)) {
+            return false;
+        }
+        // With nothing locked: to clone a waker or to drop one is a user's code.
+        let fresh = Action::Wake(waker.clone());
+        let former = std::mem::replace(&mut *lock(&self.action), fresh);
+        drop(former);
+        self.fired()
+    }
+
+    /// Does its action, once. A waker or a callback is a user's code: its thread shows what it keeps to itself first.
+    pub fn fire(&self) {
+        self.fired.store(true, Ordering::Release);
+        let watching = self.watching.lock();
+        drop(watching.unwrap_or_else(PoisonError::into_inner).take());
+        let action = std::mem::replace(&mut *lock(&self.action), Action::Nothing);
+        act(action);
+    }
+
+    /// How it is told.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        self.delivery
+    }
+}
+
+fn act(action: Action) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| match action {
+        Action::Nothing => {}
+        Action::Wake(waker) => waker.wake(),
+        Action::Unpark(thread) => thread.unpark(),
+        Action::Notify(call) | Action::Call(call) => call(),
+    }));
+    if let Err(panic) = outcome {
+        drop_panic(panic);
+        quietly(|| {
+            tracing::error!("a callback or waker of an event panicked; the event is unaffected");
+        });
+    }
+}
+
+/// Observers of one event: mostly one, which is to cost no allocation.
+pub type ToFire = SmallVec<[Arc<Observer>; 2]>;
+
+/// The observers of an event: nothing, until the first.
+#[derive(Debug)]
+pub struct Observers(AtomicPtr<ObserverList>);
+
+impl Default for Observers {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Observers {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// True if it was never observed, as far as the calling thread knows.
+    #[inline]
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Adds an observer to the event that `notify` is the list of. If that is over,
+    /// it is not added, and those that others have added meanwhile are to be told.
+    ///
+    /// # Safety
+    /// The event is referred to by the caller, and so is not freed.
+    pub unsafe fn add(&self, notify: &NotifyList, observer: &Arc<Observer>) -> Result<(), ToFire> {
+        let mut list = self.0.load(Ordering::Acquire);
+        if list.is_null() {
+            let fresh = Box::into_raw(Box::new(ObserverList::new()));
+            let published =
+                self.0
+                    .compare_exchange(list, fresh, Ordering::AcqRel, Ordering::Acquire);
+            match published {
+                Ok(_) => {
+                    list = fresh;
+                    let generation = notify.generation();
+                    // SAFETY: the list lives until the event's last reference goes, which is after the notify list is
+                    // closed and read.
+                    let pushed = unsafe {
+                        notify.push(generation, &raw const (*fresh).word, Tag::Observers)
+                    };
+                    if pushed.is_err() {
+                        // SAFETY: alive as above.
+                        return Err(unsafe { (*fresh).close() });
+                    }
+                }
+                Err(other) => {
+                    // SAFETY: never published.
+                    drop(unsafe { Box::from_raw(fresh) });
+                    list = other;
+                }
+            }
+        }
+        // SAFETY: alive as above.
+        let is_added = unsafe { (*list).add(observer) };
+        if is_added { Ok(()) } else { Err(ToFire::new()) }
+    }
+
+    /// Takes an observer out, if it is there.
+    ///
+    /// # Safety
+    /// As [`Observers::add`].
+    pub unsafe fn remove(&self, observer: &Arc<Observer>) {
+        // SAFETY: the caller's reference keeps the list.
+        if let Some(list) = unsafe { self.0.load(Ordering::Acquire).as_ref() } {
+            list.remove(observer);
+        }
+    }
+
+    /// Whom to tell that the event is over; nobody is added any more.
+    ///
+    /// # Safety
+    /// As [`Observers::add`].
+    pub unsafe fn close(&self) -> ToFire {
+        // SAFETY: as above.
+        let list = unsafe { self.0.load(Ordering::Acquire).as_ref() };
+        list.map(ObserverList::close).unwrap_or_default()
+    }
+
+    /// Frees the list.
+    ///
+    /// # Safety
+    /// Nothing refers to the event any more.
+    pub unsafe fn free(&self) {
+        let list = self.0.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        if !list.is_null() {
+            // SAFETY: made by `add`, freed once.
+            drop(unsafe { Box::from_raw(list) });
+        }
+    }
+}
+
+/// Its first word is an entry of a notify list.
+#[repr(C)]
+struct ObserverList {
+    word: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    closed: bool,
+    observers: ToFire,
+}
+
+impl ObserverList {
+    fn new() -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            inner: Mutex::new(Inner::default()),
+        }
+    }
+
+    /// Adds an observer; false if the event is over, in which case it was not
+    /// added.
+    fn add(&self, observer: &Arc<Observer>) -> bool {
+        let mut inner = lock(&self.inner);
+        if inner.closed {
+            return false;
+        }
+        inner.observers.push(observer.clone());
+        true
+    }
+
+    /// Takes an observer out, if it is there.
+    fn remove(&self, observer: &Arc<Observer>) {
+        let mut inner = lock(&self.inner);
+        if let Some(index) = inner
+            .observers
+            .iter()
+            .position(|o| Arc::ptr_eq(o, observer))
+        {
+            inner.observers.swap_remove(index);
+        }
+    }
+
+    /// Closes the list; gives everyone who is to be told.
+    fn close(&self) -> ToFire {
+        let mut inner = lock(&self.inner);
+        inner.closed = true;
+        std::mem::take(&mut inner.observers)
+    }
+}

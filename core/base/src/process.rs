@@ -1,0 +1,127 @@
+//! The process that uses Quipu, and the children of it that cannot.
+//!
+//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads held are
+//! held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on there. So in such a
+//! child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped is kept.
+//!
+//! 1. The first driver or context of the process calls [`enter`], which installs a handler for children. A process that forks
+//!    before that has children like any other process.
+//! 2. In a child the handler sets two flags: [`is_forked`], for what is looked at seldom, and that something is lost, which each
+//!    enqueue looks at anyway ([`is_anything_lost`]). So an enqueue pays nothing.
+
+use crate::error::{ErrorKind, Result};
+use std::cell::Cell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// The process that used Quipu first.
+static USER: AtomicU32 = AtomicU32::new(0);
+
+/// This process is a child of it.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// A device or a context of the process was lost, or the process is such a child.
+static ANYTHING_LOST: AtomicBool = AtomicBool::new(false);
+
+/// True once a device or a context was lost, or in a child of `fork`: then enqueues look closer.
+#[inline]
+#[must_use]
+pub fn is_anything_lost() -> bool {
+    ANYTHING_LOST.load(Ordering::Relaxed)
+}
+
+/// Has enqueues look for what is lost.
+pub fn note_loss() {
+    ANYTHING_LOST.store(true, Ordering::SeqCst);
+}
+
+/// This process uses Quipu from now on. For drivers, before they start a thread.
+///
+/// # Errors
+/// As [`check`].
+pub fn enter() -> Result<()> {
+    static ENTERED: Once = Once::new();
+    check()?;
+    ENTERED.call_once(|| {
+        USER.store(std::process::id(), Ordering::SeqCst);
+        watch();
+    });
+    Ok(())
+}
+
+/// True in a child of a process that used Quipu before it forked: nothing of Quipu's goes on here.
+#[inline]
+#[must_use]
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// # Errors
+/// [`ErrorKind::Forked`] in such a child.
+#[inline]
+pub fn check() -> Result<()> {
+    if is_forked() {
+        return refuse();
+    }
+    Ok(())
+}
+
+#[cold]
+fn refuse() -> Result<()> {
+    Err(ErrorKind::Forked {
+        parent: USER.load(Ordering::Relaxed),
+    }
+    .into())
+}
+
+/// Does what commands need to end, on a thread of a driver's own. A user's panic is contained before it gets here. One of Quipu's
+/// own would leave every wait without an end, so it ends the process, with words.
+pub fn or_end<R>(thread: &str, work: impl FnOnce() -> R) -> R {
+    struct End<'a>(&'a str);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let thread = self.0;
+                eprintln!(
+                    "quipu: the thread '{thread}' panicked, without which commands would never end; this is a fault of \
+                     Quipu's, please report it with what is above"
+                );
+                std::process::abort();
+            }
+        }
+    }
+    let _end = End(thread);
+    IS_OF_DRIVER.set(true);
+    work()
+}
+
+thread_local! {
+    /// True of a thread that does what commands need to end.
+    static IS_OF_DRIVER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True of a thread that does what commands need to end ([`or_end`]).
+#[must_use]
+pub fn is_thread_of_driver() -> bool {
+    IS_OF_DRIVER.get()
+}
+
+/// Has children say that they are.
+#[cfg(all(unix, not(miri)))]
+fn watch() {
+    extern "C" fn in_child() {
+        FORKED.store(true, Ordering::SeqCst);
+        note_loss();
+    }
+    // SAFETY: the handler does what a child may do whatever its parent's other threads were at: it stores to atomics.
+    let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    if refused != 0 {
+        tracing::warn!(
+            "children of fork cannot be told from this process: they must not use Quipu"
+        );
+    }
+}
+
+/// There are no such children.
+#[cfg(not(all(unix, not(miri))))]
+fn watch() {}

@@ -1,0 +1,515 @@
+//! Handing ready commands to their drivers, and calling whom users have asked to be
+//! called: in batches, and without recursion.
+//!
+//! A user's callback may wait, for anything. So it is called when its thread has
+//! nothing in hand any more that it could wait for:
+//!
+//! 1. Who ends a command resolves what waits for it, and serves who waits for its
+//!    queue ([`serve`](crate::queue)); what becomes ready meanwhile is *gathered*,
+//!    and threads that sleep and wakers are told at once.
+//! 2. The outermost [`drain`] hands over what was gathered. Commands that need no
+//!    device end in there, after that, since wakers are told of them; what they make
+//!    ready is gathered, too. A waker that waits has it go on at once.
+//! 3. Commands of drivers that run them on this very thread come when all have been told,
+//!    as the thread begins to [call back](call_back), one batch
+//!    after the other: what they run is a user's as well. A thread that waits before that
+//!    runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps
+//!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
+//! 4. Callbacks are kept until the outermost end is through with all this
+//!    ([`call_back`]). They are called one after the other: what one brings about is
+//!    called when it has returned, or while it waits, unless that is for a limited
+//!    time alone ([`enter_blocking_wait`]): what it waits for may be brought about by another that
+//!    this thread is to call, also for what ends on it only then. Once it has happened,
+//!    the others are left: one may wait for what comes after that wait.
+//!
+//! A driver that panics as it is told of commands does so in the middle of others' ends. It is contained
+//! ([`contain`]): what it has dropped fails as any command does that is dropped, and the rest goes on.
+
+use super::owned::{Command, Gather, ReadySink};
+use super::slot::Kind;
+use crate::error::{ErrorKind, Result};
+use crate::limits::{BATCH, MOST_AT_ONCE, MOST_WAITS};
+use crate::observers::{Delivery, Observer};
+use crate::panics::{drop_panic, quietly};
+use crate::router::{Router, is_same};
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::LocalKey;
+
+/// A sink that takes nothing: every dependant goes to its driver.
+pub struct ToDrivers;
+
+impl ReadySink for ToDrivers {
+    fn gather(&mut self, step: Gather) {
+        if step.begins() {
+            DRAINING.set(DRAINING.get() + 1);
+        } else {
+            DRAINING.set(DRAINING.get() - 1);
+            drain();
+        }
+    }
+
+    #[inline]
+    fn accept(&mut self, command: Command) -> Option<Command> {
+        Some(command)
+    }
+}
+
+/// Hands a ready command to the sink or to its driver; true if this thread had to
+/// see to it: then there may be callbacks.
+#[inline]
+pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) -> bool {
+    let command = sink.accept(command);
+    let is_left = command.is_some();
+    if let Some(command) = command {
+        dispatch(command);
+    }
+    is_left
+}
+
+/// A list of a thread's own. It has no destructor: it is used to the thread's very end, where a user's thread-local is dropped
+/// that waits for what it has enqueued. `EXIT` gives back what memory it has.
+struct List<T>(ManuallyDrop<RefCell<VecDeque<T>>>);
+
+impl<T> List<T> {
+    const fn new() -> Self {
+        Self(ManuallyDrop::new(RefCell::new(VecDeque::new())))
+    }
+}
+
+fn edit<T, R>(list: &'static LocalKey<List<T>>, edit: impl FnOnce(&mut VecDeque<T>) -> R) -> R {
+    list.with(|list| edit(&mut list.0.borrow_mut()))
+}
+
+/// Gives back the memory of this thread's lists, as it ends.
+struct Exit;
+
+impl Drop for Exit {
+    fn drop(&mut self) {
+        give_back_lists();
+    }
+}
+
+fn give_back_lists() {
+    edit(&READY, VecDeque::shrink_to_fit);
+    edit(&ENDS, VecDeque::shrink_to_fit);
+    edit(&OURS, VecDeque::shrink_to_fit);
+    edit(&CALLS, VecDeque::shrink_to_fit);
+}
+
+/// The lists are not in use any more for now: their memory is given back when the thread ends, at once if it does already.
+fn leave_lists() {
+    if EXIT.try_with(|_| ()).is_err() {
+        give_back_lists();
+    }
+}
+
+thread_local! {
+    static READY: List<Command> = const { List::new() };
+    /// Of what is ready, what needs no device, and ends here. When it does, wakers are told, and one may wait for anything: so it
+    /// comes when all else that is ready has gone to its driver, and the list that it was found in is gone through.
+    static ENDS: List<Command> = const { List::new() };
+    /// Of what was ready, the commands that this thread is to run.
+    static OURS: List<Command> = const { List::new() };
+    static EXIT: Exit = const { Exit };
+    static PUBLISHER: Cell<Option<Publisher>> = const { Cell::new(None) };
+    /// How often this thread is inside of gathering or draining.
+    static DRAINING: Cell<u32> = const { Cell::new(0) };
+    /// Callbacks of what is over.
+    static CALLS: List<Arc<Observer>> = const { List::new() };
+    /// How often they are kept for what this thread has yet to run.
+    static KEPT: Cell<u32> = const { Cell::new(0) };
+    /// True while one is called.
+    static CALLING: Cell<bool> = const { Cell::new(false) };
+    /// Callbacks of what was over already that this thread is inside of, each called by the one before.
+    static AT_ONCE: Cell<u32> = const { Cell::new(0) };
+    /// Waits that this thread is inside of, each in a callback that another one has let go.
+    static WAITS: Cell<u32> = const { Cell::new(0) };
+    /// Whether what the innermost of them waits for has happened. None outside of them, and where nobody calls back later.
+    static HAPPENED: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
+    /// Hands over what the innermost of them needs. Set by the first of them, and only called within one.
+    static NEEDED: Cell<fn()> = const { Cell::new(|| {}) };
+}
+
+/// Shows to other threads of a driver what only this one knows of.
+pub type Publisher = fn();
+
+/// Sets what this thread does from now on before it runs a user's code in the middle of a command's end: a waker, a
+/// callback, or commands of a driver that runs them on this very thread. Gives what was set before. For a driver whose
+/// threads keep ready commands to themselves: that code may take any time, or block.
+pub fn replace_publisher(publisher: Option<Publisher>) -> Option<Publisher> {
+    PUBLISHER.replace(publisher)
+}
+
+/// Before this thread runs a user's code: ready commands that it has in hand go to their drivers, and its driver shows
+/// what it keeps to itself.
+pub(super) fn publish() {
+    hand_over_to_drivers();
+    if let Some(publisher) = PUBLISHER.get() {
+        contain(publisher);
+    }
+}
+
+/// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
+/// threads.
+pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
+    command.needs_no_device()
+        && (command.kind() != Kind::Graph || !command.queue().router().takes_ready_graphs())
+}
+
+/// As a depth of gathering and draining: this thread waits in the middle of an end, and what becomes ready goes on at once.
+const WAITING: u32 = 1 << 31;
+
+/// Hands a ready command to its driver, or ends it here if it is one that
+/// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
+/// nothing in hand then [calls back](call_back).
+pub(crate) fn dispatch(command: Command) {
+    let ends_here = is_done_by_anyone(&command);
+    let length = edit(if ends_here { &ENDS } else { &READY }, |ready| {
+        ready.push_back(command);
+        ready.len()
+    });
+    match DRAINING.get() {
+        0 | WAITING => drain(),
+        // A long list is handed over while it is gone through.
+        1 if length >= BATCH && !ends_here => hand_over_to_drivers(),
+        _ => {}
+    }
+}
+
+#[cold]
+pub(super) fn drain() {
+    match DRAINING.get() {
+        0 => {}
+        WAITING => {
+            hand_over_ready();
+            return NEEDED.get()();
+        }
+        _ => return,
+    }
+    hand_over_ready();
+}
+
+/// Hands over those that `find` finds among what this thread is to run, until it finds none: for a
+/// wait in the middle of an end, or of a batch of these. Others may wait for what comes after it.
+pub(crate) fn hand_over_found(find: impl Fn(&VecDeque<Command>) -> Option<usize>) {
+    if edit(&OURS, |ours| ours.is_empty()) {
+        return;
+    }
+    while let Some(command) = edit(&OURS, |ours| ours.remove(find(ours)?)) {
+        let driver = command.queue().router().clone();
+        KEPT.set(KEPT.get() + 1);
+        publish();
+        hand_over_batch(Some(&driver), &mut vec![command]);
+        KEPT.set(KEPT.get() - 1);
+        hand_over_ready();
+    }
+}
+
+/// True if there is something that this thread is to run.
+pub(crate) fn has_ours() -> bool {
+    edit(&OURS, |ours| !ours.is_empty())
+}
+
+/// Hands over the next batch of what this thread is to run; false if there is none.
+fn hand_over_ours() -> bool {
+    let Some(first) = edit(&OURS, VecDeque::pop_front) else {
+        return false;
+    };
+    let driver = first.queue().router().clone();
+    let mut batch = vec![first];
+    edit(&OURS, |ours| {
+        let is_next = |command: &mut Command| is_same(&**command.queue().router(), &*driver);
+        while let Some(command) = ours.pop_front_if(is_next) {
+            batch.push(command);
+        }
+    });
+    KEPT.set(KEPT.get() + 1);
+    publish();
+    hand_over_batch(Some(&driver), &mut batch);
+    // They are called by who has this thread drain.
+    KEPT.set(KEPT.get() - 1);
+    true
+}
+
+/// Hands over what is ready, but for what this thread is to run, and ends what needs no device.
+fn hand_over_ready() {
+    let _depth = Depth::enter(1);
+    loop {
+        hand_over_to_drivers();
+        let Some(command) = edit(&ENDS, VecDeque::pop_front) else {
+            break;
+        };
+        end_here(command);
+    }
+}
+
+/// Hands over what is ready for drivers, but for what this thread is to run.
+fn hand_over_to_drivers() {
+    if edit(&READY, |ready| ready.is_empty()) {
+        return;
+    }
+    // Deeper than any gathering: what a driver makes ready here, by ending what it is handed, is handed over by this loop.
+    let _depth = Depth::enter(2);
+    let mut batch = Vec::new();
+    // The driver of the batch, and whether its commands are run by this thread.
+    let mut held: Option<(Arc<dyn Router>, bool)> = None;
+    while let Some(command) = edit(&READY, VecDeque::pop_front) {
+        // Consecutive commands of one driver go to it together.
+        let next = command.queue().router();
+        if !held
+            .as_ref()
+            .is_some_and(|(held, _)| is_same(&**held, &**next))
+        {
+            hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
+            held = Some((next.clone(), next.is_run_by_waits()));
+        }
+        match &held {
+            Some((_, true)) => edit(&OURS, |ours| ours.push_back(command)),
+            _ => batch.push(command),
+        }
+        if batch.len() >= BATCH || edit(&READY, |ready| ready.is_empty()) {
+            hand_over_batch(held.as_ref().map(|(held, _)| held), &mut batch);
+        }
+    }
+}
+
+/// Ends a command that needs no device.
+fn end_here(command: Command) {
+    let result = command.start();
+    // Deeper than any gathering: what this releases is queued.
+    let _depth = Depth::enter(2);
+    match result {
+        Ok(()) => command.finish_without_device(&mut ToDrivers),
+        refused => command.finish(refused, &mut ToDrivers),
+    }
+}
+
+/// While it lives, this thread is so deep inside of gathering and draining. It comes out again by a panic, too.
+struct Depth(u32);
+
+impl Depth {
+    fn enter(depth: u32) -> Self {
+        Self(DRAINING.replace(depth))
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DRAINING.set(self.0);
+    }
+}
+
+/// Calls a driver in the middle of a command's end, of which nothing may be left undone whatever the driver does.
+pub(crate) fn contain(call: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+        drop_panic(panic);
+        quietly(|| {
+            tracing::error!(
+                "a driver panicked as it was told of commands; those that it has dropped fail"
+            );
+        });
+    }
+}
+
+pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Router>>, batch: &mut Vec<Command>) {
+    if crate::process::is_forked() {
+        // Its threads are not here.
+        std::mem::take(batch).into_iter().for_each(std::mem::forget);
+        return;
+    }
+    if let (Some(driver), false) = (driver, batch.is_empty()) {
+        contain(|| {
+            driver.hand_over(batch);
+            debug_assert!(batch.is_empty(), "a driver takes all that is ready");
+        });
+        // What a driver leaves behind, which it must not, fails.
+        batch.clear();
+    }
+}
+
+/// Tells those who observe what is over: threads at once, then wakers, which are a user's code and may wait for these.
+/// Callbacks are called when this thread [calls back](call_back), or a waker waits.
+pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
+    let mut wakers: SmallVec<[Arc<Observer>; 2]> = SmallVec::new();
+    for observer in observers {
+        match observer.delivery() {
+            Delivery::AtOnce => observer.fire(),
+            Delivery::Wakes => wakers.push(observer),
+            Delivery::CallsBack => edit(&CALLS, |calls| calls.push_back(observer)),
+        }
+    }
+    for waker in wakers {
+        fire(&waker);
+    }
+}
+
+/// Has an observer do its action, once. If that is a user's code, what this thread keeps to itself is shown first.
+pub(crate) fn fire(observer: &Observer) {
+    if observer.delivery() != Delivery::AtOnce {
+        publish();
+    }
+    observer.fire();
+}
+
+/// Runs what is this thread's to run, and calls users' callbacks, unless it has something in hand that they might
+/// wait for, or is inside of one: then that is done by who called it.
+#[cold]
+pub(crate) fn call_back() {
+    if DRAINING.get() == 0 {
+        while hand_over_ours() {
+            hand_over_ready();
+        }
+    }
+    call_callbacks();
+}
+
+fn call_callbacks() {
+    if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
+        return;
+    }
+    // Once what this thread waits for has happened, those that are left may wait for what it does then.
+    while !HAPPENED.get().is_some_and(|happened| happened())
+        && let Some(observer) = edit(&CALLS, VecDeque::pop_front)
+    {
+        fire(&observer);
+    }
+    CALLING.set(false);
+    leave_lists();
+}
+
+/// True if this thread is inside of a command, a callback, or the end of a command, which drops what users gave and wakes
+/// their tasks.
+pub(crate) fn is_in_users_code() -> bool {
+    let is_called = CALLING.get() || AT_ONCE.get() > 0 || WAITS.get() > 0;
+    is_called || DRAINING.get() != 0 || super::running::is_inside()
+}
+
+/// Calls the callback of what is over already: at once, unless it is inside of too many others that were. Then it is called when
+/// the outermost of these has returned, or while one waits.
+pub(crate) fn call_at_once(observer: Arc<Observer>) {
+    let outer = AT_ONCE.get();
+    if outer == MOST_AT_ONCE {
+        edit(&CALLS, |calls| calls.push_back(observer));
+        return;
+    }
+    AT_ONCE.set(outer + 1);
+    fire(&observer);
+    AT_ONCE.set(outer);
+    if outer == 0 {
+        call_back();
+    }
+}
+
+/// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has
+/// made them ready. What a callback waits for may be what the thread has yet to run. A command that waits has them called.
+///
+/// It is that thread's alone:
+///
+/// ```compile_fail,E0277
+/// let kept = quipu_scheduler::command::KeptCallbacks::new();
+/// std::thread::spawn(move || drop(kept));
+/// ```
+#[derive(Debug)]
+pub struct KeptCallbacks(PhantomData<*const ()>);
+
+impl KeptCallbacks {
+    /// From now on.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "it does something")]
+    pub fn new() -> Self {
+        KEPT.set(KEPT.get() + 1);
+        Self(PhantomData)
+    }
+}
+
+impl Drop for KeptCallbacks {
+    /// Calls them, unless they are kept for something else.
+    fn drop(&mut self) {
+        KEPT.set(KEPT.get() - 1);
+        call_back();
+    }
+}
+
+/// While it lives, this thread waits: what ends on it meanwhile is called back, too.
+#[must_use]
+pub(crate) struct BlockingWait<'a> {
+    draining: u32,
+    calling: bool,
+    kept: u32,
+    waits: u32,
+    outer: Option<&'static dyn Fn() -> bool>,
+    happened: PhantomData<&'a dyn Fn() -> bool>,
+}
+
+impl Drop for BlockingWait<'_> {
+    fn drop(&mut self) {
+        HAPPENED.set(self.outer);
+        CALLING.set(self.calling);
+        KEPT.set(self.kept);
+        WAITS.set(self.waits);
+        DRAINING.set(self.draining);
+    }
+}
+
+/// Before this thread waits: what it has in hand goes on, for it may be waited for, and so does what it ends while the result
+/// lives. If it waits for a limited time alone, nobody is called back: a callback takes as long as it likes, and may wait for
+/// what its thread does when time is up. For the same reason nobody is any more once what is waited for has `happened`,
+/// unless there is nobody to do that later.
+///
+/// What becomes ready in the middle of an end, and is needed by the wait, `hand_over_needed` hands over.
+///
+/// # Errors
+/// If too many callbacks wait inside of each other already.
+pub(crate) fn enter_blocking_wait<'a>(
+    is_limited: bool,
+    happened: &'a (dyn Fn() -> bool + 'a),
+    hand_over_needed: fn(),
+) -> Result<BlockingWait<'a>> {
+    let outer = BlockingWait {
+        draining: DRAINING.get(),
+        calling: CALLING.get(),
+        kept: KEPT.get(),
+        waits: WAITS.get(),
+        outer: HAPPENED.get(),
+        happened: PhantomData,
+    };
+    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0;
+    if is_inside {
+        if outer.waits == MOST_WAITS && !happened() {
+            return Err(ErrorKind::WouldDeadlock {
+                why: "callbacks on this thread wait for each other, each inside of the one before; enqueue what \
+                      comes after instead, or wait on another thread"
+                    .into(),
+            }
+            .into());
+        }
+        WAITS.set(outer.waits + 1);
+        DRAINING.set(0);
+        hand_over_ready();
+    }
+    // In the middle of an end, nobody can be called back.
+    if outer.draining > 0 {
+        NEEDED.set(hand_over_needed);
+        DRAINING.set(WAITING);
+    } else if !is_limited {
+        // SAFETY: taken back as the result is dropped, which borrows it; the two callers keep that to the end of their waits.
+        let happened = unsafe {
+            std::mem::transmute::<&'a (dyn Fn() -> bool + 'a), &'static (dyn Fn() -> bool + 'static)>(
+                happened,
+            )
+        };
+        HAPPENED.set(is_inside.then_some(happened));
+        CALLING.set(false);
+        KEPT.set(0);
+        // What this thread is to run is left to the wait, which runs what it needs.
+        hand_over_ready();
+        call_callbacks();
+    }
+    Ok(outer)
+}

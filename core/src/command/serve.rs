@@ -1,0 +1,77 @@
+//! Serving whoever waits for a queue to come to a number.
+
+use super::deferred::{ToDrivers, call_back, deliver, tell};
+use super::finish::notify_each;
+use super::id::EventId;
+use super::owned::{Command, Gather, ReadySink};
+use crate::observers::Observer;
+use crate::queue::place::Place;
+use crate::queue::progress::Watcher;
+use crate::state::Resolved;
+use std::sync::Arc;
+
+impl Place {
+    /// The queue's sentinel is over: serves whoever waited for it. The caller calls
+    /// back when it has nothing else in hand.
+    #[cold]
+    pub(crate) fn progress(&self, sink: &mut impl ReadySink) {
+        let mut served = Vec::new();
+        self.progress.take_served(&mut served);
+        serve(served, sink);
+    }
+
+    /// Serves `watcher` when every command numbered below `end` is over; gives
+    /// it back if that is so already. The caller calls back, as above.
+    pub(crate) fn watch(&self, end: u64, watcher: Watcher) -> Result<(u64, u64), Watcher> {
+        let mut served = Vec::new();
+        let outcome = self.progress.watch(end, watcher, &mut served);
+        serve(served, &mut ToDrivers);
+        outcome
+    }
+
+    /// Fires `observer` when every command numbered below `end` is over; `None` if
+    /// that is so already.
+    pub(crate) fn observe(&self, end: u64, observer: &Arc<Observer>) -> Option<(u64, u64)> {
+        let key = self.watch(end, Watcher::Observer(observer.clone())).ok();
+        call_back();
+        key
+    }
+
+    /// Takes a watcher out again, if it was not served.
+    pub(crate) fn unwatch(&self, key: (u64, u64)) {
+        let mut served = Vec::new();
+        self.progress.unwatch(key, &mut served);
+        serve(served, &mut ToDrivers);
+        call_back();
+    }
+}
+
+/// Resolves the waits of all that are commands before anybody else hears of it, who
+/// may wait for those.
+fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
+    if served.is_empty() {
+        return;
+    }
+    let mut observers = Vec::new();
+    ToDrivers.gather(Gather::BEGIN);
+    for watcher in served {
+        match watcher {
+            Watcher::Command(slot) => {
+                // SAFETY: the command counts this wait.
+                let s = unsafe { slot.as_ref() };
+                let queue = s.queue.get();
+                let id = EventId::new(slot, s.notify.generation());
+                match s.state.resolve() {
+                    Resolved::Last => {
+                        deliver(Command::from_slot(slot), sink);
+                    }
+                    Resolved::Each => notify_each(queue, id, EventId::NONE),
+                    Resolved::One => {}
+                }
+            }
+            Watcher::Observer(observer) => observers.push(observer),
+        }
+    }
+    ToDrivers.gather(Gather::END);
+    tell(observers);
+}

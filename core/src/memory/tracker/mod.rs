@@ -1,0 +1,583 @@
+//! The tracker of one memory object: its hazards and its valid copies, by byte range.
+//!
+//! A tracker is a list of segments that cover the object, in order, without
+//! gaps. Each knows, *in enqueue order*: the last writer, the readers since,
+//! which memory spaces hold a valid copy and from which event on, and whether
+//! the last writer failed. An access becomes waits:
+//!
+//! * read after write: waits for the writer (and, in another space, for the
+//!   migration that makes the copy there); the failure of either fails it;
+//! * write after read: waits for the readers, pure ordering;
+//! * write after write: waits for the writer, pure ordering.
+//!
+//! Segments are split where an access covers one partly; a write merges what it
+//! covers. Handles are plain ids: one to a command that is over costs a look at
+//! its slot and nothing else. A segment's readers are bounded: many become one
+//! marker ([`Recorder::join`]). No marker includes the command whose accesses are
+//! being recorded, because that command may have to wait for the marker.
+//!
+//! # Waits that others imply
+//!
+//! Overlapping ranges leave many segments behind, and a command that covers them all would wait for each
+//! of their commands. Most of these wait for each other. Two facts are kept, both of commands and not of bytes:
+//!
+//! * `Segment::followed`: a command that waits for the segment's writer and fails with it. Where that command wrote the
+//!   neighbour, one wait is enough for both.
+//! * The [`Chain`]: commands that use the object, of which each waits for the one before. A segment needs to know the
+//!   newest reader of the chain alone.
+//!
+//! A command ends after all that it waits for, also when it fails or is cancelled. So a wait that is implied loses nothing.
+
+mod chain;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use super::space_id::SpaceId;
+use crate::access::AccessMode;
+use crate::command::EventId;
+use crate::error::Error;
+use crate::limits::COMPACT_AT;
+use chain::{Chain, NOWHERE};
+use segment::{Copy, Reader, Readers, Segment};
+use smallvec::SmallVec;
+use std::ops::Range;
+
+/// Says which number a content size was: of which memory object, and how often
+/// that had been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ContentVersion {
+    pub(crate) size: u64,
+    pub(crate) writes: u64,
+}
+
+/// Bytes that have to be brought to a space before a command may run there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) range: Range<u64>,
+    /// Where a valid copy is or will be.
+    pub(crate) from: SpaceId,
+    /// True if the host has a valid copy too.
+    pub(crate) on_host: bool,
+}
+
+/// What a command needs of a tracker while it is being enqueued.
+pub(crate) trait Recorder {
+    /// The command must wait for `event`; if `propagate`, its failure is ours.
+    fn wait(&mut self, event: EventId, propagate: bool);
+    /// The command must wait for what writes bytes that it reads.
+    #[inline]
+    fn wait_for_writer(&mut self, event: EventId) {
+        self.wait(event, true);
+    }
+    /// The command reads what a failed command should have written.
+    fn poisoned(&mut self, cause: &Error);
+    /// The command whose accesses are being recorded. A migration is recorded for the command that
+    /// needs it, which waits for it.
+    fn recording(&self) -> EventId;
+    /// An error that nobody reads any more. It is dropped when nothing is locked: what it carries is a user's code.
+    fn discard(&mut self, error: Error);
+    /// One event that is over when all of `events` are. All of them are registered.
+    fn join(&mut self, events: &[EventId]) -> EventId;
+}
+
+/// What came of poisoning.
+#[derive(Debug, Default)]
+pub(crate) struct Poisoned {
+    /// True if anything is poisoned now. Of a migration: it was to bring the last copy.
+    pub(crate) any: bool,
+    /// What was replaced: to be dropped when the tracker is unlocked.
+    replaced: Vec<Error>,
+}
+
+impl Poisoned {
+    fn set(&mut self, segment: &mut Segment, cause: &Error) {
+        self.any = true;
+        self.replaced.extend(segment.poison.replace(cause.clone()));
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    segments: Vec<Segment>,
+    /// The only space that the object was ever used in, or `ANYWHERE` if there
+    /// was none yet, or `SEVERAL`.
+    only: SpaceId,
+    compact_at: usize,
+    chain: Chain,
+    /// How many writes were recorded.
+    writes: u64,
+}
+
+impl Tracker {
+    pub(crate) fn new(size: u64) -> Self {
+        Self {
+            segments: vec![Segment {
+                start: 0,
+                end: size,
+                writer: EventId::NONE,
+                followed: EventId::NONE,
+                home: SpaceId::ANYWHERE,
+                readers: Readers::new(),
+                copies: SmallVec::new(),
+                poison: None,
+            }],
+            only: SpaceId::ANYWHERE,
+            compact_at: COMPACT_AT,
+            chain: Chain::new(),
+            writes: 0,
+        }
+    }
+
+    /// How many writes were recorded: changes whenever the bytes may.
+    pub(crate) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Says that `space` will be used; true if validity has to be looked at,
+    /// because another space was or is used.
+    #[inline]
+    pub(crate) fn enter(&mut self, space: SpaceId) -> bool {
+        if self.only == space {
+            return false;
+        }
+        if self.only == SpaceId::ANYWHERE {
+            self.only = space;
+            return false;
+        }
+        self.only = SpaceId::SEVERAL;
+        true
+    }
+
+    /// Index of the segment that holds byte `at`.
+    fn find(&self, at: u64) -> usize {
+        self.segments.partition_point(|segment| segment.end <= at)
+    }
+
+    /// Splits so that a segment starts at `at`; gives its index.
+    fn split(&mut self, at: u64) -> usize {
+        let index = self.find(at);
+        match self.segments.get_mut(index) {
+            Some(segment) if segment.start < at => {
+                let mut right = segment.clone();
+                right.start = at;
+                segment.end = at;
+                self.segments.insert(index + 1, right);
+                index + 1
+            }
+            _ => index,
+        }
+    }
+
+    /// The segments that cover exactly `range`, after splitting.
+    fn cover(&mut self, range: &Range<u64>) -> Range<usize> {
+        if self.segments.len() > self.compact_at {
+            self.compact();
+        }
+        let first = self.split(range.start);
+        let end = self.segments.last().map_or(0, |segment| segment.end);
+        let last = if range.end >= end {
+            self.segments.len()
+        } else {
+            self.split(range.end)
+        };
+        first..last
+    }
+
+    /// Records an access in `space`, in enqueue order, by the command `id`.
+    /// Bytes it reads must be valid there (see [`Tracker::missing`]).
+    #[inline(always)]
+    pub(crate) fn record(
+        &mut self,
+        range: Range<u64>,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        // The usual case: one segment, all of it.
+        if let [segment] = &mut self.segments[..]
+            && segment.start == range.start
+            && segment.end == range.end
+        {
+            match mode {
+                AccessMode::ReadWrite if segment.is_plain() => {
+                    // A chain: after the writer, and the writer then.
+                    if !segment.writer.is_none() && segment.writer != id {
+                        recorder.wait_for_writer(segment.writer);
+                    }
+                    segment.writer = id;
+                    segment.home = space;
+                    self.writes += 1;
+                }
+                AccessMode::Read => {
+                    segment.wait_for_bytes(space, id, true, recorder);
+                    segment.add_reader(id, NOWHERE, recorder);
+                }
+                _ => {
+                    segment.waits_of_write(mode, space, id, true, |_| true, recorder);
+                    segment.written(space, id, recorder);
+                    self.writes += 1;
+                }
+            }
+            return;
+        }
+        self.record_part(range, mode, space, id, recorder);
+    }
+
+    fn record_part(
+        &mut self,
+        range: Range<u64>,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        let covered = self.cover(&range);
+        let chain = &self.chain;
+        let segments = &self.segments[covered.clone()];
+        let mut waits_for_last = false;
+        // Of the readers in the chain only the newest is waited for.
+        let readers = || segments.iter().flat_map(|segment| &segment.readers);
+        let newest = match mode {
+            AccessMode::Read => NOWHERE,
+            _ => readers().map(|reader| reader.at).max().unwrap_or(NOWHERE),
+        };
+        for (index, segment) in segments.iter().enumerate() {
+            waits_for_last |= segment.writer == chain.last;
+            let before = index.checked_sub(1).map(|index| &segments[index]);
+            let is_implied =
+                segment.is_followed_by(before) || segment.is_followed_by(segments.get(index + 1));
+            if mode == AccessMode::Read {
+                segment.wait_for_bytes(space, id, !is_implied, recorder);
+            } else {
+                let is_needed = |reader: &Reader| !chain.is_before(reader.at, newest);
+                segment.waits_of_write(mode, space, id, !is_implied, is_needed, recorder);
+                waits_for_last |= segment.readers.iter().any(|reader| reader.id == chain.last);
+            }
+        }
+        let at = self.chain.place(id, waits_for_last);
+        if mode == AccessMode::Read {
+            let chain = &self.chain;
+            for segment in &mut self.segments[covered] {
+                // What replaces a copy waits for all its readers but the command that it is for.
+                if segment.copies.is_empty() {
+                    segment
+                        .readers
+                        .retain(|reader| !chain.is_before(reader.at, at));
+                }
+                segment.add_reader(id, at, recorder);
+            }
+            return;
+        }
+        self.writes += 1;
+        if mode.reads() {
+            self.note_followers(&covered, id);
+        }
+        let first = &mut self.segments[covered.start];
+        first.end = range.end;
+        first.written(space, id, recorder);
+        let rest = self.segments.drain(covered.start + 1..covered.end);
+        rest.filter_map(|segment| segment.poison)
+            .for_each(|poison| recorder.discard(poison));
+    }
+
+    /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is
+    /// followed by it.
+    fn note_followers(&mut self, covered: &Range<usize>, id: EventId) {
+        let (before, rest) = self.segments.split_at_mut(covered.start);
+        let (inside, after) = rest.split_at_mut(covered.len());
+        let edges = [
+            (before.last_mut(), inside.first()),
+            (after.first_mut(), inside.last()),
+        ];
+        for (beside, edge) in edges {
+            if let (Some(beside), Some(edge)) = (beside, edge)
+                && beside.writer == edge.writer
+                && beside.writer != id
+            {
+                beside.followed = id;
+            }
+        }
+    }
+
+    /// What of `range` has no valid copy in `space`, where `content` says which
+    /// number the object's content size is now, if it has one.
+    pub(crate) fn missing(
+        &self,
+        range: &Range<u64>,
+        space: SpaceId,
+        content: Option<ContentVersion>,
+    ) -> Vec<Missing> {
+        let mut missing: Vec<Missing> = Vec::new();
+        for segment in &self.segments[self.find(range.start)..] {
+            if segment.start >= range.end {
+                break;
+            }
+            if segment.valid_in(space, content) {
+                continue;
+            }
+            let piece = segment.start.max(range.start)..segment.end.min(range.end);
+            let on_host = segment.valid_in(SpaceId::HOST, content);
+            match missing.last_mut() {
+                Some(last)
+                    if last.range.end == piece.start
+                        && last.from == segment.home
+                        && last.on_host == on_host =>
+                {
+                    last.range.end = piece.end;
+                }
+                _ => missing.push(Missing {
+                    range: piece,
+                    from: segment.home,
+                    on_host,
+                }),
+            }
+        }
+        missing
+    }
+
+    /// What of `range` was never written: the bytes are those from before.
+    pub(crate) fn untouched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let mut untouched: Vec<Range<u64>> = Vec::new();
+        for segment in &self.segments[self.find(range.start)..] {
+            if segment.start >= range.end {
+                break;
+            }
+            if segment.home != SpaceId::ANYWHERE {
+                continue;
+            }
+            let piece = segment.start.max(range.start)..segment.end.min(range.end);
+            match untouched.last_mut() {
+                Some(last) if last.end == piece.start => last.end = piece.end,
+                _ => untouched.push(piece),
+            }
+        }
+        untouched
+    }
+
+    /// What was written, in which space, and which other spaces have copies.
+    pub(crate) fn written_ranges(
+        &self,
+    ) -> impl Iterator<Item = (Range<u64>, SpaceId, impl Iterator<Item = SpaceId>)> {
+        self.segments
+            .iter()
+            .filter(|segment| segment.home != SpaceId::ANYWHERE)
+            .map(|segment| {
+                let copies = segment.copies.iter().map(|copy| copy.space);
+                (segment.start..segment.end, segment.home, copies)
+            })
+    }
+
+    /// Records that `id`, which has written `range`, has brought it to `space`,
+    /// too.
+    pub(crate) fn copied(&mut self, range: &Range<u64>, space: SpaceId, id: EventId) {
+        let covered = self.cover(range);
+        for segment in &mut self.segments[covered] {
+            segment.copies.push(Copy {
+                space,
+                ready: id,
+                content: None,
+            });
+        }
+    }
+
+    /// True if all of `range` has a valid copy in `space`.
+    pub(crate) fn is_valid_in(&self, range: &Range<u64>, space: SpaceId) -> bool {
+        self.missing(range, space, None).is_empty()
+    }
+
+    /// Records that `id` brings `range` from a valid copy in `from` to `to`, all
+    /// of it or what is in use according to `content`.
+    pub(crate) fn migrate(
+        &mut self,
+        range: &Range<u64>,
+        from: SpaceId,
+        to: SpaceId,
+        content: Option<ContentVersion>,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        let covered = self.cover(range);
+        for segment in &mut self.segments[covered] {
+            if let Some(stale) = segment.copies.iter().position(|copy| copy.space == to) {
+                // Of another content size. Its readers go first.
+                let stale = segment.copies.swap_remove(stale);
+                if !stale.ready.is_none() {
+                    recorder.wait(stale.ready, false);
+                }
+                let recording = recorder.recording();
+                for reader in &segment.readers {
+                    if reader.id != id && reader.id != recording {
+                        recorder.wait(reader.id, false);
+                    }
+                }
+            }
+            segment.brought_from(from, id, recorder);
+            segment.copies.push(Copy {
+                space: to,
+                ready: id,
+                content,
+            });
+        }
+    }
+
+    /// The command `id`, which wrote or brought `range`, failed.
+    #[must_use = "what was replaced is dropped with nothing locked"]
+    pub(crate) fn poison(&mut self, range: &Range<u64>, id: EventId, cause: &Error) -> Poisoned {
+        let mut poisoned = Poisoned::default();
+        for segment in &mut self.segments {
+            if segment.start >= range.end || segment.end <= range.start {
+                continue;
+            }
+            if segment.writer == id {
+                poisoned.set(segment, cause);
+            }
+            segment.copies.retain(|copy| copy.ready != id);
+        }
+        poisoned
+    }
+
+    /// The command `id`, which was to bring copies of `range` elsewhere, failed: they are not there.
+    pub(crate) fn forget_copies_of(&mut self, range: &Range<u64>, id: EventId) {
+        for segment in &mut self.segments {
+            if segment.start < range.end && range.start < segment.end {
+                segment.copies.retain(|copy| copy.ready != id);
+            }
+        }
+    }
+
+    /// The device behind `space` is lost: what was valid only there is poisoned.
+    #[must_use = "what was replaced is dropped with nothing locked"]
+    pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> Poisoned {
+        let mut lost = Poisoned::default();
+        for segment in &mut self.segments {
+            segment.copies.retain(|copy| copy.space != space);
+            if segment.home == space {
+                // A copy whose writer is still at work will never be made; one of
+                // what was in use stands for no more than a moment.
+                match segment
+                    .take_full_copy()
+                    .filter(|_| segment.writer.is_finished())
+                {
+                    Some(copy) => {
+                        segment.home = copy.space;
+                        segment.writer = copy.ready;
+                        segment.followed = EventId::NONE;
+                    }
+                    None => {
+                        segment.home = SpaceId::ANYWHERE;
+                        segment.copies.clear();
+                        lost.set(segment, cause);
+                    }
+                }
+            }
+        }
+        lost
+    }
+
+    /// True if no command that uses the object is unfinished.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.segments.iter().all(|segment| {
+            segment.writer.is_finished()
+                && segment.readers.iter().all(|reader| reader.id.is_finished())
+                && segment.copies.iter().all(|copy| copy.ready.is_finished())
+        })
+    }
+
+    /// Calls `each` with every unfinished command that uses the object.
+    pub(crate) fn for_each_user(&self, mut each: impl FnMut(EventId)) {
+        for segment in &self.segments {
+            for reader in &segment.readers {
+                each(reader.id);
+            }
+            each(segment.writer);
+            for copy in &segment.copies {
+                each(copy.ready);
+            }
+        }
+    }
+
+    /// True if every byte of the object that is valid in `space` is also valid
+    /// in another.
+    pub(crate) fn is_redundant_in(&self, space: SpaceId) -> bool {
+        self.segments.iter().all(|segment| {
+            segment.home == SpaceId::ANYWHERE || segment.home != space || segment.has_full_copy()
+        })
+    }
+
+    /// Forgets the copies in `space`, of an idle object whose every byte is
+    /// valid elsewhere.
+    pub(crate) fn forget_space(&mut self, space: SpaceId) {
+        // The bytes are elsewhere now: who comes back here has to look.
+        if self.only == space {
+            self.only = SpaceId::SEVERAL;
+        }
+        for segment in &mut self.segments {
+            segment.copies.retain(|copy| copy.space != space);
+            if segment.home == space
+                && let Some(copy) = segment.take_full_copy()
+            {
+                segment.home = copy.space;
+                segment.writer = copy.ready;
+                segment.followed = EventId::NONE;
+            }
+        }
+    }
+
+    /// Says that an idle object's every byte in `space` is now on the host too.
+    pub(crate) fn written_back(&mut self, space: SpaceId) {
+        for segment in &mut self.segments {
+            if segment.home == space && !segment.has_full_copy() {
+                segment.copies.retain(|copy| copy.space != SpaceId::HOST);
+                segment.copies.push(Copy {
+                    space: SpaceId::HOST,
+                    ready: EventId::NONE,
+                    content: None,
+                });
+            }
+        }
+    }
+
+    /// The byte ranges whose only valid copy is in `space`, each as long as can be.
+    pub(crate) fn only_in(&self, space: SpaceId) -> Vec<Range<u64>> {
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let is_only_there = |segment: &&Segment| segment.home == space && !segment.has_full_copy();
+        for segment in self.segments.iter().filter(is_only_there) {
+            match ranges.last_mut() {
+                Some(last) if last.end == segment.start => last.end = segment.end,
+                _ => ranges.push(segment.start..segment.end),
+            }
+        }
+        ranges
+    }
+
+    /// Removes handles to commands that are over and merges neighbours that no
+    /// longer differ.
+    pub(crate) fn compact(&mut self) {
+        for segment in &mut self.segments {
+            segment.forget_finished();
+        }
+        if self.chain.last.is_finished() {
+            self.chain.last = EventId::NONE;
+        }
+        self.segments.dedup_by(|right, left| {
+            let same =
+                left.writer == right.writer
+                    && left.home == right.home
+                    && left.poison.is_none()
+                    && right.poison.is_none()
+                    && left.readers == right.readers
+                    && left.copies.len() == right.copies.len()
+                    && left.copies.iter().zip(&right.copies).all(|(l, r)| {
+                        (l.space, l.ready, l.content) == (r.space, r.ready, r.content)
+                    });
+            if same {
+                left.end = right.end;
+            }
+            same
+        });
+        self.compact_at = COMPACT_AT.max(2 * self.segments.len());
+    }
+}

@@ -1,0 +1,231 @@
+//! What is known of one range of bytes: its writer, its readers, its copies and its poison.
+
+use super::chain::NOWHERE;
+use super::{ContentVersion, Recorder};
+use crate::access::AccessMode;
+use crate::command::EventId;
+use crate::error::Error;
+use crate::limits::MAX_READERS;
+use crate::memory::space_id::SpaceId;
+use smallvec::SmallVec;
+
+pub(super) type Readers = SmallVec<[Reader; 2]>;
+
+/// A command that reads a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reader {
+    pub(super) id: EventId,
+    /// Where it is in the tracker's chain.
+    pub(super) at: u64,
+}
+
+/// A copy of a segment's bytes in another space than the writer's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copy {
+    pub(super) space: SpaceId,
+    /// The migration that made it.
+    pub(super) ready: EventId,
+    /// If only what was in use was copied, and zeros for the rest: according to
+    /// which number. It is a copy for as long as that number is not written.
+    pub(super) content: Option<ContentVersion>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) writer: EventId,
+    /// A command that waits for this writer and fails with it. Nothing is said if it is the writer.
+    pub(super) followed: EventId,
+    /// The space that the writer wrote in; `ANYWHERE` while nothing was written
+    /// (fresh memory is zero in every space).
+    pub(super) home: SpaceId,
+    pub(super) readers: Readers,
+    pub(super) copies: SmallVec<[Copy; 0]>,
+    pub(super) poison: Option<Error>,
+}
+
+impl Segment {
+    /// True if there is a writer at most: no readers, copies or poison.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.readers.is_empty() && self.copies.is_empty() && self.poison.is_none()
+    }
+
+    pub(super) fn valid_in(&self, space: SpaceId, content: Option<ContentVersion>) -> bool {
+        self.home == space
+            || self.home == SpaceId::ANYWHERE
+            || self.copies.iter().any(|copy| {
+                copy.space == space && (copy.content.is_none() || copy.content == content)
+            })
+    }
+
+    /// True if there is a copy of every byte.
+    pub(super) fn has_full_copy(&self) -> bool {
+        self.copies.iter().any(|copy| copy.content.is_none())
+    }
+
+    /// One that is there, if any is: one on its way may never arrive.
+    pub(super) fn take_full_copy(&mut self) -> Option<Copy> {
+        let is_full = |copy: &Copy| copy.content.is_none();
+        let mut copies = self.copies.iter();
+        let there = copies.position(|copy| is_full(copy) && copy.ready.is_finished());
+        let full = there.or_else(|| self.copies.iter().position(is_full))?;
+        Some(self.copies.swap_remove(full))
+    }
+
+    /// The migration that makes the copy in `space`, if the bytes are not at
+    /// home there.
+    #[inline]
+    pub(super) fn migration(&self, space: SpaceId) -> Option<EventId> {
+        if self.copies.is_empty() || self.home == space {
+            return None;
+        }
+        let copy = self.copies.iter().find(|copy| copy.space == space)?;
+        Some(copy.ready)
+    }
+
+    /// True if the command that follows this writer wrote the neighbour.
+    pub(super) fn is_followed_by(&self, neighbour: Option<&Segment>) -> bool {
+        !self.followed.is_none()
+            && self.followed != self.writer
+            && neighbour.is_some_and(|neighbour| neighbour.writer == self.followed)
+    }
+
+    /// The waits of a command that needs the bytes in `space`. It fails if the writer fails, or
+    /// the migration.
+    #[inline]
+    pub(super) fn wait_for_bytes(
+        &self,
+        space: SpaceId,
+        id: EventId,
+        with_writer: bool,
+        recorder: &mut impl Recorder,
+    ) {
+        if with_writer && !self.writer.is_none() && self.writer != id {
+            recorder.wait_for_writer(self.writer);
+        }
+        if let Some(migration) = self.migration(space)
+            && !migration.is_none()
+        {
+            recorder.wait(migration, true);
+        }
+        if let Some(cause) = &self.poison {
+            recorder.poisoned(cause);
+        }
+    }
+
+    /// The command `id` brings the bytes from `from` elsewhere. It is ordered
+    /// after their writer but does not fail with it: it may bring neighbours
+    /// that are fine, and who needs the bytes learns of the writer itself.
+    pub(super) fn brought_from(
+        &mut self,
+        from: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        match self.migration(from) {
+            Some(migration) if migration.is_none() => {}
+            Some(migration) => recorder.wait(migration, true),
+            None if self.writer.is_none() => {}
+            None => recorder.wait(self.writer, false),
+        }
+        self.add_reader(id, NOWHERE, recorder);
+    }
+
+    #[inline]
+    pub(super) fn add_reader(&mut self, id: EventId, at: u64, recorder: &mut impl Recorder) {
+        if self.readers.last().is_some_and(|reader| reader.id == id) {
+            return;
+        }
+        if self.readers.len() >= MAX_READERS {
+            self.join_readers(recorder);
+        }
+        self.readers.push(Reader { id, at });
+    }
+
+    /// Makes one marker of the readers, if more than a few are unfinished.
+    ///
+    /// The command that is being recorded stays a reader of its own. It waits for the marker if it also
+    /// writes these bytes, so a marker that waited for it would close a cycle.
+    #[cold]
+    pub(super) fn join_readers(&mut self, recorder: &mut impl Recorder) {
+        let recording = recorder.recording();
+        let of_recording = self
+            .readers
+            .iter()
+            .copied()
+            .find(|reader| reader.id == recording);
+        self.readers
+            .retain(|reader| reader.id != recording && !reader.id.is_finished());
+        if self.readers.len() >= MAX_READERS / 2 {
+            let ids: SmallVec<[EventId; MAX_READERS]> =
+                self.readers.iter().map(|reader| reader.id).collect();
+            let id = recorder.join(&ids);
+            self.readers.clear();
+            self.readers.push(Reader { id, at: NOWHERE });
+        }
+        self.readers.extend(of_recording);
+    }
+
+    #[inline]
+    pub(super) fn waits_of_write(
+        &self,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        with_writer: bool,
+        is_needed: impl Fn(&Reader) -> bool,
+        recorder: &mut impl Recorder,
+    ) {
+        if mode.reads() {
+            self.wait_for_bytes(space, id, with_writer, recorder);
+        } else if with_writer
+            && self.readers.is_empty()
+            && !self.writer.is_none()
+            && self.writer != id
+        {
+            // With readers, waiting for them is enough: each waited for it.
+            recorder.wait(self.writer, false);
+        }
+        for reader in &self.readers {
+            if reader.id != id && is_needed(reader) {
+                recorder.wait(reader.id, false);
+            }
+        }
+        for copy in &self.copies {
+            if copy.ready != id && !copy.ready.is_none() {
+                recorder.wait(copy.ready, false);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn written(&mut self, space: SpaceId, id: EventId, recorder: &mut impl Recorder) {
+        self.writer = id;
+        self.followed = EventId::NONE;
+        self.home = space;
+        self.readers.clear();
+        if !self.copies.is_empty() {
+            self.copies.clear();
+        }
+        if let Some(poison) = self.poison.take() {
+            recorder.discard(poison);
+        }
+    }
+
+    pub(super) fn forget_finished(&mut self) {
+        self.readers.retain(|reader| !reader.id.is_finished());
+        if self.writer.is_finished() {
+            self.writer = EventId::NONE;
+        }
+        if self.followed.is_finished() {
+            self.followed = EventId::NONE;
+        }
+        for copy in &mut self.copies {
+            if copy.ready.is_finished() {
+                copy.ready = EventId::NONE;
+            }
+        }
+    }
+}

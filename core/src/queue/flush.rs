@@ -1,0 +1,345 @@
+//! Which queues are flushed for a wait.
+//!
+//! A driver may hold commands back until their queue is flushed ([`Driver::needs_flush`]). A queue
+//! with such commands is *dirty*. A wait has to flush every dirty queue that it may need, and
+//! should flush no other: a flush ends a batch that another thread is still adding to.
+//!
+//! A wait flushes the dirty queues of some contexts, each once:
+//!
+//! 1. The context of the event or queue that is waited for.
+//! 2. Every context that is *linked* from one of these. An enqueue links its context to another one
+//!    as it takes an event of the other one into its list of waits ([`note_waits`]).
+//! 3. All contexts, if the wait may depend on the host: it is for a [`UserEvent`](crate::UserEvent),
+//!    or a command of one of these contexts waits for one that is not over.
+//!
+//! Nothing that the wait needs stays unflushed. A command waits for another one for one of these
+//! reasons, and each is covered:
+//!
+//! * Its queue's order: barriers, markers, gates, and the order in which events become visible.
+//!   Both commands are in one queue, and so in one context.
+//! * A hazard, a migration, a content size, a mapping or a recorded graph. All of them belong to one
+//!   memory object or graph, which belongs to one context, and so do the queues that use it: an
+//!   enqueue refuses another context's object. A context's own queues count as its queues.
+//! * An event in its list of waits: of the same context (rule 1), of another one (rule 2), or the
+//!   host's (rule 3). A marker that joins a list is enqueued after the list was noted.
+//! * Code inside of it that waits. That code is a wait of its own, which flushes as this one does.
+//!
+//! Links are noted before the waiting command is registered, so a wait for this command, or for one
+//! that waits for it, finds them. A link lasts as long as both of its contexts. When one of the
+//! contexts ends, all its commands are over, and nobody waits for them any more.
+//!
+//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole
+//! queue counts it, and be submitted only after the wait has flushed. And a user event may be
+//! completed by a command that is enqueued later. So a thread that stays asleep flushes again now
+//! and then (`Waiter::look`). A future or a callback cannot do that: it is a *watcher*. While there
+//! are watchers, an enqueue that makes a queue dirty has a thread flush what they may need, as a wait would, a moment
+//! later (`soon`). So a batch goes on meanwhile:
+//!
+//! 1. A watcher is counted and registered, and flushes then.
+//! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In
+//!    between both have a fence. So either the watcher's flush finds the queue dirty, or the enqueue
+//!    sees the watcher.
+//! 3. An enqueue that finds its queue dirty leaves it so. Whoever marked it looked at the count
+//!    afterwards, and so either has it flushed, or was followed by every watcher, whose flush found
+//!    the queue if the watcher needed it. What comes to be needed later is marked later, or the
+//!    watcher depends on the host, and has flushed all queues.
+//!
+//! [`Driver::needs_flush`]: crate::Driver::needs_flush
+
+use super::place::{Place, QueueShared, lock};
+use crate::command::contain;
+use crate::event::{Event, blocked};
+use crate::watching;
+use smallvec::SmallVec;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+
+struct Registry {
+    /// Queues with commands that a flush has to start.
+    dirty: Vec<&'static Place>,
+    /// A context, and one whose events its commands wait for.
+    links: Vec<(u32, u32)>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+    dirty: Vec::new(),
+    links: Vec::new(),
+});
+
+/// How many queues are dirty.
+static DIRTY_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// True once two contexts have lived at a time.
+static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
+/// The link noted last, as two numbers in one.
+static LAST_LINK: AtomicU64 = AtomicU64::new(0);
+
+/// Flushes what watchers may need.
+fn flush_for_watchers() {
+    flush_contexts(watching::contexts(), true);
+}
+
+/// The thread that flushes for watchers.
+mod soon {
+    use super::{flush_for_watchers, lock};
+    use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+    use std::time::Duration;
+
+    /// How long a batch goes on.
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    static ASKED: Mutex<bool> = Mutex::new(false);
+    static BELL: Condvar = Condvar::new();
+
+    /// Has it flush in a moment. False if there is no such thread.
+    pub(super) fn ask() -> bool {
+        static IS_THERE: OnceLock<bool> = OnceLock::new();
+        let thread = || std::thread::Builder::new().name("quipu-flush".to_owned());
+        if !IS_THERE.get_or_init(|| thread().spawn(run).is_ok()) {
+            return false;
+        }
+        let mut asked = lock(&ASKED);
+        if !*asked {
+            *asked = true;
+            BELL.notify_one();
+        }
+        true
+    }
+
+    fn run() {
+        loop {
+            let mut asked = lock(&ASKED);
+            while !*asked {
+                asked = BELL.wait(asked).unwrap_or_else(PoisonError::into_inner);
+            }
+            drop(asked);
+            std::thread::sleep(MOMENT);
+            // Before the flush: what is asked for meanwhile may come too late for it.
+            *lock(&ASKED) = false;
+            flush_for_watchers();
+        }
+    }
+}
+
+/// A second context comes into being.
+pub(crate) fn note_several_contexts() {
+    ARE_SEVERAL.store(true, Ordering::SeqCst);
+}
+
+/// A context's commands are over, and there will be no more: its links go.
+pub(crate) fn forget_context(number: u32) {
+    let mut registry = lock(&REGISTRY);
+    registry
+        .links
+        .retain(|(of, to)| *of != number && *to != number);
+    // Under the lock: whoever notes a link stores it there, too.
+    LAST_LINK.store(0, Ordering::Relaxed);
+}
+
+/// Notes what lies outside of the queue's context among the events that a command of it waits for.
+#[inline]
+pub(super) fn note_waits(queue: &QueueShared, events: &[Event]) {
+    let own = queue.context_number();
+    let are_several = ARE_SEVERAL.load(Ordering::Relaxed);
+    for event in events {
+        match event.queue().map(Place::context_number) {
+            None => blocked::note_host_event(event, own),
+            Some(other) if are_several && other != own => note_wait(own, event, other),
+            Some(_) => {}
+        }
+    }
+}
+
+#[cold]
+fn note_wait(own: u32, event: &Event, other: u32) {
+    let link = u64::from(own) << 32 | u64::from(other);
+    if LAST_LINK.load(Ordering::Relaxed) == link || event.is_visible() {
+        return;
+    }
+    let mut registry = lock(&REGISTRY);
+    if !registry.links.contains(&(own, other)) {
+        registry.links.push((own, other));
+    }
+    LAST_LINK.store(link, Ordering::Relaxed);
+}
+
+/// Some contexts.
+type Numbers = SmallVec<[u32; 4]>;
+
+/// These contexts, and all that are linked from them.
+fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
+    let mut next = 0;
+    while next < contexts.len() {
+        for (of, to) in links {
+            if *of == contexts[next] && !contexts.contains(to) {
+                contexts.push(*to);
+            }
+        }
+        next += 1;
+    }
+    contexts
+}
+
+/// Flushes what a wait for commands of these queues needs; of no queue, for the host's event.
+#[inline]
+pub(crate) fn flush_for(queues: impl IntoIterator<Item = Option<&'static Place>>) {
+    if DIRTY_COUNT.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let contexts = queues
+        .into_iter()
+        .map(|queue| queue.map(Place::context_number));
+    flush_contexts(contexts.collect(), true);
+}
+
+#[cold]
+fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
+    if crate::process::is_forked() {
+        // Drivers have no threads here, and others may have had their locks.
+        return;
+    }
+    let contexts = contexts.map(|contexts| linked(contexts, &lock(&REGISTRY).links));
+    // None: all of them.
+    let contexts = contexts.filter(|contexts| !for_host || !blocked::wait_for_host(contexts));
+    let mut wanted: Vec<Visit> = Vec::new();
+    {
+        let mut registry = lock(&REGISTRY);
+        registry.dirty.retain(|queue| {
+            let number = queue.context_number();
+            let is_wanted = contexts
+                .as_ref()
+                .is_none_or(|contexts| contexts.contains(&number));
+            if is_wanted {
+                let visit = Visit::new(queue);
+                visit.queue().head().dirty.store(false, Ordering::Release);
+                wanted.push(visit);
+            }
+            !is_wanted
+        });
+        DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
+    }
+    // Each once: what others enqueue meanwhile, this wait was not for.
+    for visit in wanted {
+        let queue = visit.queue();
+        // One that panics keeps no other from being flushed: nobody would come back for these.
+        contain(|| queue.router().flush_queue(queue));
+    }
+}
+
+/// Somebody who has no handle flushes a queue: it is not recycled meanwhile.
+struct Visit(&'static Place);
+
+impl Visit {
+    /// Of one of the dirty queues, with the registry locked: `recycle` has it leave these first (`leave_dirty`).
+    fn new(place: &'static Place) -> Self {
+        place.visitors.fetch_add(1, Ordering::Relaxed);
+        Self(place)
+    }
+
+    fn queue(&self) -> &QueueShared {
+        // SAFETY: visited.
+        unsafe { self.0.in_use() }
+    }
+}
+
+impl Drop for Visit {
+    /// Also when a driver has panicked.
+    fn drop(&mut self) {
+        let place = self.0;
+        let has_ended = {
+            let _registry = lock(&REGISTRY);
+            place.visitors.fetch_sub(1, Ordering::Relaxed) == 1
+                && place.ended.swap(false, Ordering::Relaxed)
+        };
+        if has_ended {
+            // SAFETY: it has ended, and `leave_dirty` has left this to the last of its visitors.
+            unsafe { place.recycle() };
+        }
+    }
+}
+
+impl Place {
+    /// The number of the context of the queue here: also of a queue that is the context's own.
+    #[inline]
+    #[must_use]
+    pub fn context_number(&self) -> u32 {
+        self.context_number.load(Ordering::Relaxed)
+    }
+
+    /// Makes the queue's memory available to another queue.
+    ///
+    /// # Safety
+    /// No handle of the queue is left and its last command is over; called once for it, but for the case that it is visited.
+    pub(super) unsafe fn recycle(&'static self) {
+        // SAFETY: its head is taken below, and nowhere else.
+        if !unsafe { self.in_use() }.leave_dirty() {
+            return;
+        }
+        // SAFETY: as the caller promises, and nobody visits it.
+        let head = unsafe { self.vacate() };
+        // Last: this may end the context.
+        drop(head);
+    }
+}
+
+impl QueueShared {
+    /// Notes that commands were submitted that a flush has to start. Called after
+    /// the submission: a flush that comes between would miss it. True if there are watchers, and no thread that flushes
+    /// for them: then the caller flushes, with nothing locked.
+    #[must_use]
+    pub(crate) fn mark_dirty(&self) -> bool {
+        if self.head().dirty.load(Ordering::Acquire) {
+            return false;
+        }
+        let mut registry = lock(&REGISTRY);
+        if !self.head().dirty.swap(true, Ordering::AcqRel) {
+            registry.dirty.push(self.place());
+            DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
+        }
+        drop(registry);
+        fence(Ordering::SeqCst);
+        watching::are_there_any() && !soon::ask()
+    }
+
+    /// Flushes the queue and what its commands may wait for.
+    pub(super) fn flush(&self) {
+        if DIRTY_COUNT.load(Ordering::Acquire) != 0 {
+            flush_contexts(Some([self.context_number()].into_iter().collect()), false);
+        }
+    }
+
+    /// Takes the queue, whose last command is over, out of the dirty ones. False if somebody is just
+    /// flushing it, who then recycles it.
+    fn leave_dirty(&self) -> bool {
+        let mut registry = lock(&REGISTRY);
+        if self.head().dirty.swap(false, Ordering::AcqRel) {
+            registry
+                .dirty
+                .retain(|queue| !std::ptr::eq(*queue, self.place()));
+            DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
+        }
+        let is_visited = self.visitors.load(Ordering::Relaxed) > 0;
+        if is_visited {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        !is_visited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_needs_what_those_it_needs_need() {
+        let links = [(1, 2), (2, 3), (3, 1), (4, 5), (5, 6)];
+        let linked = |from: &[u32]| {
+            let mut all = linked(Numbers::from_slice(from), &links).to_vec();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(linked(&[1]), [1, 2, 3]);
+        assert_eq!(linked(&[5]), [5, 6]);
+        assert_eq!(linked(&[3, 4]), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(linked(&[7]), [7]);
+    }
+}

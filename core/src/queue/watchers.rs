@@ -1,0 +1,168 @@
+//! Futures and callbacks look no more by themselves: what comes to be needed is flushed for them.
+
+use crate::command::{Command, ToDrivers};
+use crate::driver::Notification;
+use crate::{
+    Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace, Queue, QueueOptions,
+    Request, UserEvent,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// Runs what is ready once it is flushed. May do something as it is told of a command.
+#[derive(Default)]
+struct Late {
+    ready: Mutex<Vec<Command>>,
+    once_told: Mutex<Option<Call>>,
+}
+
+// SAFETY: a command's code and memory are used while it is here, with the arguments resolved for it.
+unsafe impl Driver for Late {
+    fn name(&self) -> &'static str {
+        "late"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        vec![DeviceProperties {
+            name: "late".to_owned(),
+            kind: DeviceKind::Simulated,
+            vendor: "quipu".to_owned(),
+            multiprocessors: 1,
+            max_grid_blocks: [1; 3],
+            max_grid_block_count: 1,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [1; 3],
+            max_thread_element_count: 1,
+            shared_memory_per_block: 0,
+            global_memory: 0,
+            max_buffer: 0,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Host,
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: false,
+        }]
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.ready.lock().unwrap().push(command);
+            let call = self.once_told.lock().unwrap().take();
+            call.into_iter().for_each(|call| call());
+        }
+    }
+
+    fn flush(&self, _: &super::QueueShared) {
+        let next = || self.ready.lock().unwrap().pop();
+        while let Some(command) = next() {
+            let result = command.start();
+            command.finish(result, &mut ToDrivers);
+        }
+    }
+}
+
+/// Whether it was woken.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+fn poll(event: &mut Event, woken: &Arc<Woken>) -> Poll<crate::Result<()>> {
+    let waker = Waker::from(woken.clone());
+    Pin::new(event).poll(&mut std::task::Context::from_waker(&waker))
+}
+
+fn stage() -> (Arc<Late>, Context, [Queue; 2]) {
+    let late = Arc::new(Late::default());
+    let driver: Arc<dyn Driver> = late.clone();
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = || context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let queues = [queue(), queue()];
+    (late, context, queues)
+}
+
+/// Waits until it is so, for long enough.
+fn is_so(what: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !what() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+    what()
+}
+
+fn task(queue: &Queue) -> Event {
+    queue.host_task(|_| Ok(()), &Request::default()).unwrap()
+}
+
+#[test]
+fn what_is_enqueued_after_a_future_was_polled_is_flushed() {
+    let (late, _context, [one, other]) = stage();
+    let gate = UserEvent::new();
+    let woken = Arc::new(Woken::default());
+    let mut behind = one.marker(&[gate.event()]).unwrap();
+    assert!(poll(&mut behind, &woken).is_pending());
+    drop(task(&other));
+    let is_flushed = is_so(|| late.ready.lock().unwrap().is_empty());
+    assert!(is_flushed, "it is not flushed");
+    gate.complete();
+    assert!(woken.0.load(Ordering::SeqCst));
+}
+
+#[test]
+fn what_is_enqueued_after_a_callback_was_registered_is_flushed() {
+    let (late, _context, [one, other]) = stage();
+    let gate = UserEvent::new();
+    let woken = Arc::new(Woken::default());
+    let called = woken.clone();
+    let behind = one.marker(&[gate.event()]).unwrap();
+    behind.on_complete(move |_| called.0.store(true, Ordering::SeqCst));
+    drop(task(&other));
+    let is_flushed = is_so(|| late.ready.lock().unwrap().is_empty());
+    assert!(is_flushed, "it is not flushed");
+    gate.complete();
+    assert!(woken.0.load(Ordering::SeqCst));
+}
+
+/// Another thread polls between the moment in which a command has its number and that in which its queue is dirty.
+#[test]
+fn what_is_being_enqueued_as_a_future_is_polled_is_flushed() {
+    for polls in [true, false] {
+        let (late, _context, [one, _]) = stage();
+        let woken = Arc::new(Woken::default());
+        let (queue, told) = (one.clone(), woken.clone());
+        let kept = Arc::new(Mutex::new(None));
+        let keep = kept.clone();
+        let look: Call = Box::new(move || {
+            // It waits for all before it, and so for the command that is just handed over.
+            let mut last = queue.marker(&[]).unwrap();
+            if polls {
+                assert!(poll(&mut last, &told).is_pending());
+            } else {
+                last.on_complete(move |_| told.0.store(true, Ordering::SeqCst));
+            }
+            *keep.lock().unwrap() = Some(last);
+        });
+        *late.once_told.lock().unwrap() = Some(look);
+        drop(task(&one));
+        let is_woken = is_so(|| woken.0.load(Ordering::SeqCst));
+        assert!(is_woken, "nobody flushes");
+        drop(kept);
+    }
+}

@@ -1,0 +1,69 @@
+//! A driver may end commands as it is handed them, however many that makes ready: nothing recurses.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+use quipu_scheduler::command::ToDrivers;
+use quipu_scheduler::driver::Notification;
+use quipu_scheduler::{
+    Context, Device, DeviceProperties, Driver, Event, QueueOptions, Request, UserEvent,
+};
+use std::sync::Arc;
+
+mod devices;
+
+/// Ends each command as it is handed over.
+struct AtOnce;
+
+// SAFETY: a command's code is called while it is here; those of the test touch no memory.
+unsafe impl Driver for AtOnce {
+    fn name(&self) -> &'static str {
+        "at-once"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        devices::one("at once")
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            let started = command.start();
+            command.finish(started, &mut ToDrivers);
+        }
+    }
+}
+
+/// As many as are handed over together.
+const CHAINS: usize = 256;
+/// So many levels of calls would not fit on the stack.
+const LENGTH: usize = 1500;
+const STACK: usize = 1 << 16;
+
+#[test]
+fn many_chains_at_once_need_no_deeper_stack() {
+    let driver: Arc<dyn Driver> = Arc::new(AtOnce);
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&devices[0], options).unwrap();
+    let gate = UserEvent::new();
+    let mut ends: Vec<Event> = vec![gate.event(); CHAINS];
+    for _ in 0..LENGTH {
+        for end in &mut ends {
+            let request = Request {
+                waits: std::slice::from_ref(end),
+                ..Request::default()
+            };
+            let next = queue.host_task(|_| Ok(()), &request).unwrap();
+            *end = next;
+        }
+    }
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let completes = thread.spawn(move || gate.complete()).unwrap();
+    completes.join().unwrap();
+    for end in ends {
+        end.wait().unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! Refusals as the core's errors: which device, which call, why.
+
+use crate::vendor::Failure;
+use quipu_scheduler::Error;
+use quipu_scheduler::error::ErrorKind;
+
+/// A call failed that was to do `what` on a device.
+#[must_use]
+pub fn of_call(device: &str, what: &str, failure: &impl Failure) -> Error {
+    if failure.is_loss() {
+        return lost(device, &failure.text());
+    }
+    of_device(device, what, failure.text())
+}
+
+/// A device did not do what it should.
+#[must_use]
+pub fn of_device(device: &str, what: &str, message: String) -> Error {
+    ErrorKind::Device {
+        device: device.to_owned(),
+        what: what.to_owned(),
+        message,
+    }
+    .into()
+}
+
+/// A device is lost.
+#[must_use]
+pub fn lost(device: &str, reason: &str) -> Error {
+    ErrorKind::DeviceLost {
+        device: device.to_owned(),
+        reason: reason.to_owned(),
+    }
+    .into()
+}
+
+/// There are no devices.
+#[must_use]
+pub fn no_devices(what: &'static str, problem: String) -> Error {
+    ErrorKind::InvalidArgument { what, problem }.into()
+}
+
+/// The compiler refuses a kernel's text.
+#[must_use]
+pub fn refused(device: &str, kernel: &str, log: &str) -> Error {
+    ErrorKind::Kernel {
+        what: format!("compiling kernel '{kernel}' for device '{device}'"),
+        message: log.to_owned(),
+    }
+    .into()
+}
+
+/// A kernel says that it went wrong.
+#[must_use]
+pub fn fault(kernel: &str, message: String) -> Error {
+    ErrorKind::Kernel {
+        what: format!("kernel '{kernel}'"),
+        message,
+    }
+    .into()
+}

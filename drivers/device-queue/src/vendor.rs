@@ -1,0 +1,446 @@
+//! What a vendor's library can do, as far as the shared part of a driver needs it: one trait, dispatched statically.
+
+use crate::batch::Plan;
+use crate::launch::CodeRef;
+use crate::queue::Wake;
+use crate::work::{Bytes, Work};
+use quipu_kernel_ir::IndexWidth;
+use quipu_scheduler::clock;
+use quipu_scheduler::event::Waiter;
+use quipu_scheduler::operation::Migration;
+use quipu_scheduler::{
+    BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes,
+    NativeQueue, Partition, Result,
+};
+use std::any::{Any, TypeId};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// A call that a library refused, or the end of a command that has failed there.
+pub trait Failure: Clone + Debug + Send + Sync + 'static {
+    /// True if the device is of no use any more.
+    fn is_loss(&self) -> bool;
+
+    /// True if there was no memory, or nothing else of what devices have few of: it may be there later.
+    fn is_out_of_memory(&self) -> bool;
+
+    /// True if it says only that something failed that was waited for.
+    fn is_of_a_wait(&self) -> bool {
+        false
+    }
+
+    /// Which call and why, in words.
+    fn text(&self) -> String;
+}
+
+/// A device, as the vendor's part of a driver knows it.
+pub trait VendorDevice: Send + Sync + 'static {
+    /// What it is. Its memory is its own.
+    fn properties(&self) -> &DeviceProperties;
+
+    /// Its name.
+    fn name(&self) -> &str {
+        &self.properties().name
+    }
+
+    /// The words by which people choose it, unless these are the driver's name and its number.
+    fn selector(&self) -> Option<String> {
+        None
+    }
+
+    /// The kernels that it has built in.
+    fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
+        Vec::new()
+    }
+
+    /// Whether kernels have fences between the blocks of a launch.
+    fn has_device_fence(&self) -> bool {
+        false
+    }
+
+    /// Whether it takes code of a type that its [vendor takes](Vendor::takes_code).
+    fn takes_code(&self, of: TypeId) -> bool {
+        let _ = of;
+        true
+    }
+}
+
+/// Who does a command, and what that means for its waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executor {
+    /// The device.
+    Device,
+    /// The device, as soon as the core has said that nothing is left to wait for: it reads memory of the host's that
+    /// commands write.
+    DeviceWhenReady,
+    /// The device, and the host's memory is written for the user, even by a command that then fails.
+    DeviceForUser,
+    /// The device, with code of the user's that must not be called twice, nor for what is void.
+    DeviceOnce,
+    /// A thread of the host.
+    Host,
+}
+
+/// A command on its device.
+#[derive(Debug)]
+pub struct Flight<V: Vendor> {
+    /// What others on the device wait for.
+    pub signal: V::Signal,
+    /// What says that it is over, if that is not the signal, or if that later commands of its line are over does not.
+    pub done: Option<V::Signal>,
+    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after the other, and
+    /// after one that has failed none ends well.
+    pub line: Option<usize>,
+    /// Why the rest of its calls were not made: what is on the device runs, then the command fails.
+    pub failure: Option<V::Failure>,
+    /// Why the command fails when what is on the device has run, whatever comes of that.
+    pub error: Option<Error>,
+    /// What the device uses until it is over, and what is left to do then.
+    pub cargo: V::Cargo,
+}
+
+impl<V: Vendor> Flight<V> {
+    /// What says that it is over.
+    #[must_use]
+    pub fn done(&self) -> &V::Signal {
+        self.done.as_ref().unwrap_or(&self.signal)
+    }
+}
+
+/// Why a command is not on its device, of which then nothing is there.
+#[derive(Debug)]
+pub enum Obstacle<F> {
+    /// The library said no.
+    Call(F),
+    /// Something else did.
+    Error(Error),
+    /// The library said no when a part of the command had run: it must not run again.
+    Spent(F),
+}
+
+impl<F: Failure> From<F> for Obstacle<F> {
+    fn from(failure: F) -> Self {
+        Self::Call(failure)
+    }
+}
+
+impl<F> From<Error> for Obstacle<F> {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// What has become of a command on its device: none if it goes on.
+pub type Status<F> = Option<std::result::Result<(), F>>;
+
+/// A vendor's library. What is called here is called by any thread, never with a lock of the driver's ledger held.
+pub trait Vendor: Sized + Send + Sync + 'static {
+    /// The driver's name: lower case, one word.
+    const NAME: &'static str;
+    /// As people write it.
+    const TITLE: &'static str;
+    /// What to do instead of launching native code.
+    const INSTEAD: &'static str;
+    /// True if the vendor's part says by itself that commands have ended, by
+    /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
+    const TELLS: bool = false;
+    /// True if devices begin with what was put there when they are [told](Vendor::flush) to, and not by themselves.
+    const FLUSHES: bool = true;
+    /// True if a memory space is several memories, between which the vendor's part brings bytes by itself. See
+    /// [`Driver::moves_within_spaces`](quipu_scheduler::driver::Driver::moves_within_spaces).
+    const MOVES_WITHIN_SPACES: bool = false;
+    /// Commands that a device is given at once, at most.
+    const CREDIT: usize = 256;
+
+    /// The time, in nanoseconds, by which it is found out how long commands take.
+    fn now(&self) -> u64 {
+        clock::now_ns()
+    }
+
+    /// A device.
+    type Device: VendorDevice;
+    /// What calls are refused with.
+    type Failure: Failure;
+    /// A point that commands can wait for on a device, and the host can ask after.
+    type Signal: Clone + Send + Sync + 'static;
+    /// What comes with a command on its device.
+    type Cargo: Send;
+    /// A kernel that is compiled for a device.
+    type Compiled: Send + Sync + 'static;
+    /// Memory of a device. Every byte of it is zero for whoever waits for what the vendor's part has it wait for.
+    type Allocation: Send + Sync + 'static;
+    /// Commands of a device that are put there with one call.
+    type Batch: Send + Sync + 'static;
+    /// What native calls and native enqueues are handed.
+    type NativeQueue: NativeQueue;
+
+    /// Looks for the library and its devices.
+    ///
+    /// # Errors
+    /// If the system has no such library, or that knows no device: says which and what to do.
+    fn open() -> Result<Self>;
+
+    /// All devices, in the order of their numbers.
+    fn devices(&self) -> &[Self::Device];
+
+    /// Who does a command that is not the host's anyway.
+    fn executor_of(device: &Self::Device, command: &Command) -> Executor;
+
+    /// Who does a migration of what is in use: the host, which looks at the content size first, unless the device does so.
+    fn executor_of_content(device: &Self::Device, migration: &Migration) -> Executor {
+        let _ = (device, migration);
+        Executor::Host
+    }
+
+    /// Puts a command on its device, after these. A [native enqueue](quipu_scheduler::NativeEnqueue) is called here, with all
+    /// that it waits for flushed.
+    ///
+    /// # Errors
+    /// If nothing of it is on the device. Where some of its calls were made and one is refused, the flight says so.
+    fn put(
+        &self,
+        work: &Work<'_, Self>,
+        code: Option<CodeRef<'_, Self::Compiled>>,
+        waits: &[Self::Signal],
+    ) -> std::result::Result<Flight<Self>, Obstacle<Self::Failure>>;
+
+    /// Takes a recorded graph as one, if it can be put on the device whole: what is kept for that, with the graph. All
+    /// its commands are the device's, and each is a launch of code that the vendor compiles, a fill, or a transfer
+    /// between arguments; or nothing is done for it on a device. [`put`](Vendor::put) then gets a launch of the graph as
+    /// [`Operation::Graph`](quipu_scheduler::operation::Operation::Graph), with the code of its launches, which the graph
+    /// [keeps](crate::graph::TakenGraph::of).
+    ///
+    /// A vendor that takes none, as by default, has the commands put there one by one.
+    fn take_graph(
+        &self,
+        device: &Self::Device,
+        graph: &Graph,
+    ) -> Option<Box<dyn Any + Send + Sync>> {
+        let _ = (device, graph);
+        None
+    }
+
+    /// True if a command may be one of a [batch](crate::batch). It is the device's, and a launch of code that the vendor
+    /// compiles, a fill, or a transfer between arguments. Called with every such command that waits.
+    ///
+    /// A vendor that makes no batches, as by default, has the commands put there one by one.
+    fn can_be_batched(command: &Command) -> bool {
+        let _ = command;
+        false
+    }
+
+    /// Where memory begins, as batches name it.
+    fn start_of(allocation: &Self::Allocation) -> u64 {
+        let _ = allocation;
+        0
+    }
+
+    /// Makes a batch. Called by a thread of the host, while the commands wait.
+    ///
+    /// # Errors
+    /// If it cannot be made: then the commands are put on the device one by one.
+    fn make_batch(
+        &self,
+        device: &Self::Device,
+        plan: &Plan<Self>,
+    ) -> std::result::Result<Self::Batch, Obstacle<Self::Failure>> {
+        let what = "make a batch of commands";
+        let problem = "its driver makes none".to_owned();
+        let _ = plan;
+        Err(crate::error::of_device(device.name(), what, problem).into())
+    }
+
+    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with
+    /// the same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those before
+    /// it up to the last that is told, may have another that says that these are [over](Flight::done), the same for each of
+    /// them; they are over as well once all are. `work` is its first command; `memories` are those that it [uses](Plan::memories).
+    ///
+    /// # Errors
+    /// If nothing of it is on the device: then the commands are put there one by one, unless it is
+    /// [spent](Obstacle::Spent).
+    fn put_batch(
+        &self,
+        work: &Work<'_, Self>,
+        batch: &Self::Batch,
+        memories: &[Bytes<'_, Self>],
+        waits: &[Self::Signal],
+    ) -> std::result::Result<Vec<Flight<Self>>, Obstacle<Self::Failure>> {
+        let _ = (batch, memories, waits);
+        let what = "put a batch of commands on it";
+        let problem = "its driver makes none".to_owned();
+        Err(crate::error::of_device(work.device().name(), what, problem).into())
+    }
+
+    /// Does a command on a thread of the host in a way of the vendor's own, if there is one.
+    fn do_here(&self, work: &Work<'_, Self>) -> Option<Result<()>> {
+        let _ = work;
+        None
+    }
+
+    /// Sees that ends are heard of, of a vendor that [tells](Vendor::TELLS): what was put on devices may have been left to
+    /// this by a thread that [sees to it](quipu_scheduler::event::will_poll).
+    fn attend(&self) {}
+
+    /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time is up.
+    fn wait(&self, waiter: &Waiter<'_>) {
+        waiter.park();
+    }
+
+    /// Has a device begin with all that was put there.
+    ///
+    /// # Errors
+    /// The worst of what was refused; what was not is begun.
+    fn flush(&self, device: &Self::Device) -> std::result::Result<(), Self::Failure> {
+        let _ = device;
+        Ok(())
+    }
+
+    /// What has become of what a signal stands for.
+    ///
+    /// # Errors
+    /// If that cannot be had.
+    fn status(
+        &self,
+        signal: &Self::Signal,
+    ) -> std::result::Result<Status<Self::Failure>, Self::Failure>;
+
+    /// Has the driver woken when a signal is over, in whichever way.
+    ///
+    /// # Errors
+    /// If the device does not call back. Then it is asked again and again.
+    fn call_when_over(
+        &self,
+        signal: &Self::Signal,
+        wake: Wake,
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// The points of a command before its last, of which one may say why it has failed.
+    fn earlier(cargo: &Self::Cargo) -> &[Self::Signal] {
+        let _ = cargo;
+        &[]
+    }
+
+    /// What is left to do when the device has done its part of a command well.
+    ///
+    /// # Errors
+    /// What the kernel says of itself.
+    fn land(&self, work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()>;
+
+    /// Tells the core when the device ran a command; when it ended, by the process's clock, if its times were asked for.
+    fn note_times(&self, work: &Work<'_, Self>, flight: &Flight<Self>, seen: u64) -> Option<u64>;
+
+    /// True if it compiles code of this type.
+    fn takes_code(&self, of: TypeId) -> bool;
+
+    /// Compiles code for a device.
+    ///
+    /// # Errors
+    /// What cannot be printed; what the compiler says of it, with the user's lines.
+    fn compile(
+        &self,
+        device: &Self::Device,
+        code: &Arc<dyn Any + Send + Sync>,
+        width: IndexWidth,
+    ) -> Result<Self::Compiled>;
+
+    /// How many threads blocks of a kernel best have whose division was left to the device, where so many are asked for:
+    /// as it was compiled, it may need so much that fewer fit, or that others leave less of the device idle.
+    fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
+        let _ = (device, compiled);
+        asked
+    }
+
+    /// What a kernel is on its device, as it was compiled; `None`, as by default, if the library does not say.
+    fn attributes(
+        &self,
+        device: &Self::Device,
+        compiled: &Self::Compiled,
+    ) -> Option<KernelAttributes> {
+        let _ = (device, compiled);
+        None
+    }
+
+    /// Takes memory, and has it filled with zeros.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn reserve(
+        &self,
+        device: &Self::Device,
+        size: u64,
+    ) -> std::result::Result<Self::Allocation, Self::Failure>;
+
+    /// Gives memory back that nothing uses any more.
+    fn release(&self, device: &Self::Device, allocation: Self::Allocation);
+
+    /// Reads bytes, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn read(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// Writes bytes, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn write(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        bytes: &[u8],
+    ) -> std::result::Result<(), Self::Failure>;
+
+    /// Bytes that are free on a device, of which this driver has left so many.
+    fn free_memory(&self, device: &Self::Device, left: u64) -> Option<u64> {
+        let _ = device;
+        Some(left)
+    }
+
+    /// Sets bytes of an allocation that no command uses to zero, from `offset` on, at once.
+    ///
+    /// # Errors
+    /// What the library says.
+    fn clear(
+        &self,
+        device: &Self::Device,
+        allocation: &Self::Allocation,
+        offset: u64,
+        length: u64,
+    ) -> std::result::Result<(), Self::Failure> {
+        static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+        let mut at = 0;
+        while at < length {
+            let piece = (length - at).min(ZEROS.len() as u64);
+            self.write(device, allocation, offset + at, &ZEROS[..piece as usize])?;
+            at += piece;
+        }
+        Ok(())
+    }
+
+    /// True if bytes go from one device to another without passing through the host.
+    fn has_route(&self, from: &Self::Device, to: &Self::Device) -> bool;
+
+    /// Splits a device into parts, each with the memory of its device.
+    ///
+    /// # Errors
+    /// If it cannot be split so.
+    fn partition(&self, device: &Self::Device, partition: &Partition) -> Result<Vec<Self::Device>> {
+        let _ = (device, partition);
+        Err(ErrorKind::Unsupported {
+            driver: Self::NAME,
+            what: "split a device".to_owned(),
+            instead: "use the whole device",
+        }
+        .into())
+    }
+
+    /// What a native call is handed.
+    fn native_queue(&self, device: &Self::Device) -> Option<Self::NativeQueue>;
+}

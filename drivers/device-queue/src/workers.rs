@@ -1,0 +1,357 @@
+//! Threads for what a device's commands need of the host and what takes its time: host tasks, compilers, copies of odd
+//! shapes.
+//!
+//! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
+//! without a task end after a while.
+//!
+//! A user's code may block by other means than waits, until something happens that needs the driver's own work, as a
+//! compiler's. So the two have a limit each: however many users' tasks block, the driver's own have as many threads as ever.
+
+use crate::inside::{Inside, own_thread};
+use quipu_scheduler::command::slab;
+use quipu_scheduler::error::Result;
+use quipu_scheduler::event::{Waiter, replace_joiner};
+use quipu_scheduler::panics::quietly;
+use quipu_scheduler::process::or_end;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// How long a thread without a task stays.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The fewest threads that may be at work.
+const LEAST: usize = 4;
+
+/// What a thread does.
+pub type Task = Box<dyn FnOnce() + Send>;
+
+/// See the module.
+pub struct Workers {
+    state: Mutex<State>,
+    wake: Condvar,
+    most: usize,
+    /// What its threads are called.
+    name: String,
+    /// Called by a thread that begins to wait inside of a task.
+    on_wait: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// Whose code a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Driver,
+    User,
+}
+
+#[derive(Default)]
+struct State {
+    /// The driver's own.
+    tasks: VecDeque<Task>,
+    /// Users'.
+    users: VecDeque<Task>,
+    idle: usize,
+    /// Threads, without those that wait inside of a task.
+    counted: usize,
+    /// Those of them that are in users' tasks.
+    in_users: usize,
+    /// Threads that wait inside of a task.
+    waiting: usize,
+}
+
+impl State {
+    fn of(&mut self, whose: Whose) -> &mut VecDeque<Task> {
+        match whose {
+            Whose::Driver => &mut self.tasks,
+            Whose::User => &mut self.users,
+        }
+    }
+
+    /// How many tasks could be begun now, if there were threads, of which so many may be in users'.
+    fn ready(&self, most: usize) -> usize {
+        self.tasks.len() + self.users.len().min(most.saturating_sub(self.in_users))
+    }
+
+    /// The next task to begin.
+    fn next(&mut self, most: usize) -> Option<(Whose, Task)> {
+        if let Some(task) = self.tasks.pop_front() {
+            return Some((Whose::Driver, task));
+        }
+        if self.in_users >= most {
+            return None;
+        }
+        Some((Whose::User, self.users.pop_front()?))
+    }
+
+    /// A thread is at work in such a task.
+    fn enter(&mut self, whose: Whose) {
+        self.counted += 1;
+        self.in_users += usize::from(whose == Whose::User);
+    }
+
+    /// A thread in such a task is not at work: it waits.
+    fn leave(&mut self, whose: Whose) {
+        self.counted -= 1;
+        self.in_users -= usize::from(whose == Whose::User);
+    }
+}
+
+thread_local! {
+    /// Whose code the task is that this thread runs.
+    static WHOSE: Cell<Whose> = const { Cell::new(Whose::Driver) };
+    /// Whose tasks this thread runs: none outside of [`Workers::work`]. It has no destructor: another thread-local's may wait.
+    static MINE: ManuallyDrop<RefCell<Option<Arc<Workers>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
+}
+
+/// How a worker waits, whatever for: somebody else may take its place meanwhile.
+fn join(waiter: &Waiter<'_>) -> Result<()> {
+    if waiter.is_done() {
+        return Ok(());
+    }
+    // What is waited for may be another driver's, and still need this one.
+    if Inside::is_anywhere() {
+        return Err(Inside::would_deadlock());
+    }
+    let workers = MINE.with(|mine| mine.borrow().clone());
+    if let Some(workers) = &workers {
+        let mut state = workers.state();
+        state.leave(WHOSE.get());
+        state.waiting += 1;
+        let refused = workers.start_if_due(&mut state);
+        drop(state);
+        // For a user's task, which may have had to wait for this one.
+        workers.wake.notify_one();
+        refused.iter().for_each(log_refused);
+        if let Some(on_wait) = workers.on_wait.get() {
+            on_wait();
+        }
+    }
+    let waited = waiter.rest();
+    if let Some(workers) = &workers {
+        let mut state = workers.state();
+        state.enter(WHOSE.get());
+        state.waiting -= 1;
+    }
+    waited
+}
+
+fn log_refused(error: &io::Error) {
+    quietly(|| tracing::warn!(%error, "no thread for host tasks"));
+}
+
+impl Workers {
+    /// Threads for a driver of this name.
+    #[must_use]
+    pub fn new(driver: &str) -> Arc<Self> {
+        let cores = std::thread::available_parallelism().map_or(LEAST, usize::from);
+        Arc::new(Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            most: cores.max(LEAST),
+            name: format!("quipu-{driver}-task"),
+            on_wait: OnceLock::new(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a thread run a task soon.
+    pub fn run(self: &Arc<Self>, task: Task) {
+        // The system gives no thread at all: then this one.
+        if let Some(task) = self.run_on_another(task) {
+            task();
+        }
+    }
+
+    /// The same, of a task that runs a user's code, which may block.
+    pub(crate) fn run_users(self: &Arc<Self>, task: Task) {
+        if let Some(task) = self.run_of(Whose::User, task) {
+            task();
+        }
+    }
+
+    /// Has another thread run a task soon; gives it back if the system gives no thread.
+    pub(crate) fn run_on_another(self: &Arc<Self>, task: Task) -> Option<Task> {
+        self.run_of(Whose::Driver, task)
+    }
+
+    fn run_of(self: &Arc<Self>, whose: Whose, task: Task) -> Option<Task> {
+        let mut state = self.state();
+        state.of(whose).push_back(task);
+        let refused = self.start_if_due(&mut state);
+        let stranded = if state.counted == 0 {
+            state.of(whose).pop_back()
+        } else {
+            None
+        };
+        drop(state);
+        refused.iter().for_each(log_refused);
+        self.wake.notify_one();
+        stranded
+    }
+
+    /// Waits, for something that threads at work give up: if this is one of the threads, another may take its place meanwhile.
+    pub fn aside<R>(self: &Arc<Self>, wait: impl FnOnce() -> R) -> R {
+        let is_mine = MINE.with(|mine| {
+            let mine = mine.borrow();
+            mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, self))
+        });
+        if !is_mine {
+            return wait();
+        }
+        struct Aside<'a>(&'a Workers);
+        impl Drop for Aside<'_> {
+            fn drop(&mut self) {
+                self.0.state().enter(WHOSE.get());
+            }
+        }
+        let mut state = self.state();
+        state.leave(WHOSE.get());
+        let refused = self.start_if_due(&mut state);
+        drop(state);
+        self.wake.notify_one();
+        refused.iter().for_each(log_refused);
+        let _aside = Aside(self);
+        wait()
+    }
+
+    /// The most threads that are at work at a time.
+    #[cfg(test)]
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Has this called by each thread that begins to wait inside of a task.
+    pub(crate) fn on_wait(&self, call: impl Fn() + Send + Sync + 'static) {
+        // Said once, by who has just made it.
+        let _ = self.on_wait.set(Box::new(call));
+    }
+
+    /// How many threads wait inside of a task.
+    pub(crate) fn waiting(&self) -> usize {
+        self.state().waiting
+    }
+
+    /// True if there is nothing to run and nothing is run.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.tasks.is_empty() && state.users.is_empty() && state.counted == state.idle
+    }
+
+    /// True if as many threads as may be are at work for the driver, or idle.
+    fn is_full(&self, state: &State) -> bool {
+        state.counted - state.in_users >= self.most
+    }
+
+    /// Gives why the system gives no thread, if there should be one: to be logged with nothing locked.
+    #[must_use]
+    fn start_if_due(self: &Arc<Self>, state: &mut State) -> Option<io::Error> {
+        if state.ready(self.most) <= state.idle || self.is_full(state) {
+            return None;
+        }
+        let workers = self.clone();
+        let thread = std::thread::Builder::new()
+            .name(self.name.clone())
+            .spawn(move || or_end("host tasks", || workers.work()));
+        let started = thread.map(|_| state.counted += 1);
+        started.err()
+    }
+
+    /// What a thread does from its begin to its end.
+    fn work(self: Arc<Self>) {
+        MINE.with(|mine| mine.replace(Some(self.clone())));
+        own_thread();
+        replace_joiner(Some(join));
+        self.run_tasks();
+        // It is not counted any more: destructors of the tasks' thread-locals wait as those of any thread.
+        replace_joiner(None);
+        MINE.with(|mine| mine.replace(None));
+    }
+
+    fn run_tasks(self: &Arc<Self>) {
+        let mut state = self.state();
+        loop {
+            if state.counted - state.in_users > self.most {
+                // One that had stood aside is back, or was in a user's task. Another comes for what is left.
+                state.counted -= 1;
+                drop(state);
+                self.wake.notify_one();
+                return;
+            }
+            if let Some((whose, task)) = state.next(self.most) {
+                state.in_users += usize::from(whose == Whose::User);
+                drop(state);
+                WHOSE.set(whose);
+                task();
+                state = self.state();
+                state.in_users -= usize::from(WHOSE.replace(Whose::Driver) == Whose::User);
+                continue;
+            }
+            state.idle += 1;
+            drop(state);
+            slab::flush();
+            let (guard, waited) = self
+                .wake
+                .wait_timeout_while(self.state(), PATIENCE, |state| state.ready(self.most) == 0)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            state.idle -= 1;
+            if waited.timed_out() && state.ready(self.most) == 0 {
+                state.counted -= 1;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+    use std::sync::{Barrier, mpsc};
+
+    #[test]
+    fn who_stands_aside_leaves_its_place_to_others() {
+        let workers = Workers::new("aside");
+        let all = Arc::new(Barrier::new(workers.most() + 1));
+        for _ in 0..workers.most() {
+            let (workers, all) = (workers.clone(), all.clone());
+            let waits = workers.clone();
+            workers.run(Box::new(move || {
+                waits.aside(|| all.wait());
+            }));
+        }
+        let (tell, told) = mpsc::channel();
+        workers.run(Box::new(move || tell.send(()).unwrap()));
+        told.recv().unwrap();
+        all.wait();
+        // Anywhere else it waits where it is.
+        assert_eq!(workers.aside(|| 7), 7);
+    }
+
+    #[test]
+    fn users_tasks_that_block_leave_the_drivers_own_their_threads() {
+        let workers = Workers::new("blocked");
+        let all = Arc::new(Barrier::new(workers.most() + 1));
+        for _ in 0..workers.most() {
+            let all = all.clone();
+            workers.run_users(Box::new(move || {
+                all.wait();
+            }));
+        }
+        let (tell, told) = mpsc::channel();
+        let tells = tell.clone();
+        workers.run_users(Box::new(move || tells.send("a user's").unwrap()));
+        workers.run(Box::new(move || tell.send("the driver's").unwrap()));
+        let next = || told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(next(), "the driver's");
+        all.wait();
+        assert_eq!(next(), "a user's");
+    }
+}

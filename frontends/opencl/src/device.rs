@@ -1,0 +1,647 @@
+//! Devices, and parts of devices.
+
+use crate::code::{Result, ensure, entry, fail};
+use crate::command_buffer;
+use crate::handle::{Ref, object, release, retain};
+use crate::image::{MOST, MOST_DEPTH, MOST_OF_BUFFER, PITCH_ALIGNMENT};
+use crate::info::Answer;
+use crate::platform::{
+    EXTENSIONS, VERSION, VERSION_TEXT, handle, is_on_host, named, names, version, versions,
+};
+use crate::semaphore;
+use crate::svm::CAPABILITIES;
+use crate::unified;
+use opencl_sys::*;
+use quipu::DeviceKind;
+use quipu_kernel_ir::KernelText;
+use quipu_scheduler::Partition;
+use std::any::TypeId;
+use std::ffi::c_void;
+
+pub(crate) struct Device {
+    pub(crate) core: quipu_scheduler::Device,
+    /// The device that this one is a part of.
+    parent: Option<Ref<Device>>,
+    /// How the parent was split, as the program said it.
+    partition: Vec<cl_device_partition_property>,
+}
+
+object!(Device, CL_INVALID_DEVICE);
+
+/// The largest work-group on devices that run native code. A program may have any; so large a one still fits caches.
+const MOST_ITEMS: usize = 4096;
+/// Bytes of local memory on devices that run native code: no memory of its own, so it is bound by nothing but sense.
+const LOCAL_BYTES: u64 = 256 << 10;
+/// Bytes of `constant` memory that an argument may have. It is memory as any other; programs that ask use all of it.
+const CONSTANT_BYTES: u64 = 64 << 20;
+/// Bytes of a variable at program scope. It is memory as any other.
+const VARIABLE_BYTES: usize = 64 << 20;
+/// The minor versions of SPIR-V 1 that the compiler for processors reads.
+const SPIRV_VERSIONS: std::ops::Range<u32> = 0..7;
+/// Bytes of all arguments together.
+const ARGUMENT_BYTES: usize = 4096;
+/// The least that the standard has of them. Nodes take fewer arguments than processors here.
+const LEAST_ARGUMENT_BYTES: usize = 1024;
+
+/// Extensions to OpenCL C that devices with native code have.
+const LANGUAGE_EXTENSIONS: [&str; 9] = [
+    "cl_khr_subgroups",
+    "cl_khr_byte_addressable_store",
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_fp64",
+];
+
+/// What atomic functions and fences may ask for.
+const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
+    | CL_DEVICE_ATOMIC_ORDER_ACQ_REL
+    | CL_DEVICE_ATOMIC_ORDER_SEQ_CST
+    | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP
+    | CL_DEVICE_ATOMIC_SCOPE_DEVICE
+    | CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES;
+
+/// Optional features of OpenCL C 3.0 that they have.
+const LANGUAGE_FEATURES: [&str; 10] = [
+    "__opencl_c_subgroups",
+    "__opencl_c_work_group_collective_functions",
+    "__opencl_c_fp64",
+    "__opencl_c_int64",
+    "__opencl_c_generic_address_space",
+    "__opencl_c_program_scope_global_variables",
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device",
+    "__opencl_c_atomic_scope_all_devices",
+];
+
+/// Extensions of devices that have images.
+const IMAGE_EXTENSIONS: [&str; 3] = [
+    "cl_khr_3d_image_writes",
+    "cl_khr_image2d_from_buffer",
+    "cl_khr_depth_images",
+];
+
+/// Optional features of OpenCL C that devices with images have.
+const IMAGE_FEATURES: [&str; 3] = [
+    "__opencl_c_images",
+    "__opencl_c_3d_image_writes",
+    "__opencl_c_read_write_images",
+];
+
+impl Device {
+    /// A device of the platform.
+    pub(crate) fn root(core: quipu_scheduler::Device) -> Result<Ref<Self>> {
+        let device = Ref::new(Self {
+            core,
+            parent: None,
+            partition: Vec::new(),
+        })?;
+        device.give();
+        Ok(device)
+    }
+
+    /// True if it is a device, or a part of it.
+    pub(crate) fn is_of(this: &Ref<Self>, whole: &Ref<Self>) -> bool {
+        this.is(whole)
+            || this
+                .parent
+                .as_ref()
+                .is_some_and(|parent| Self::is_of(parent, whole))
+    }
+
+    /// True if parts of it can be devices: processors here can be parted, and others cannot.
+    fn has_parts(&self) -> bool {
+        is_on_host(&self.core) && self.core.properties().multiprocessors > 1
+    }
+
+    /// True if the device runs what the compiler for processors makes.
+    pub(crate) fn is_native(&self) -> bool {
+        self.core.driver().runs_native_code()
+    }
+
+    /// True if the device runs kernels of SPIR-V.
+    pub(crate) fn takes_il(&self) -> bool {
+        self.is_native() && quipu_clc::takes_spirv()
+    }
+
+    /// True if its kernels may have images: the compiler for processors makes what reads and writes them.
+    pub(crate) fn has_images(&self) -> bool {
+        self.is_native()
+    }
+
+    /// True if a device can have kernels in OpenCL C.
+    pub(crate) fn takes_text(device: &quipu_scheduler::Device) -> bool {
+        let driver = device.driver();
+        let text = TypeId::of::<KernelText>();
+        driver.runs_native_code() || driver.device_takes_code(device.index(), text)
+    }
+
+    /// Its type.
+    pub(crate) fn kind(&self) -> cl_device_type {
+        match self.core.properties().kind {
+            DeviceKind::Cpu => CL_DEVICE_TYPE_CPU,
+            DeviceKind::Gpu => CL_DEVICE_TYPE_GPU,
+            DeviceKind::Custom => CL_DEVICE_TYPE_CUSTOM,
+            _ => CL_DEVICE_TYPE_ACCELERATOR,
+        }
+    }
+
+    /// The most work-items of a group, in all.
+    pub(crate) fn most_items(&self) -> usize {
+        if self.is_native() {
+            return MOST_ITEMS;
+        }
+        usize::try_from(self.core.properties().max_block_thread_count).unwrap_or(usize::MAX)
+    }
+
+    /// The most work-items of a group along x, y and z.
+    pub(crate) fn most_items_along(&self) -> [usize; 3] {
+        if self.is_native() {
+            return [MOST_ITEMS; 3];
+        }
+        // The core counts the slowest dimension first.
+        let [z, y, x] = self.core.properties().max_block_threads;
+        [x, y, z].map(|most| {
+            usize::try_from(most)
+                .unwrap_or(usize::MAX)
+                .min(self.most_items())
+        })
+    }
+
+    pub(crate) fn local_bytes(&self) -> u64 {
+        if self.is_native() {
+            return LOCAL_BYTES;
+        }
+        self.core.properties().shared_memory_per_block
+    }
+
+    /// The versions of SPIR-V 1 that it takes.
+    fn il_versions(&self) -> std::ops::Range<u32> {
+        match self.takes_il() {
+            true => SPIRV_VERSIONS,
+            false => 0..0,
+        }
+    }
+
+    /// The extensions that it has.
+    fn extensions(&self) -> Vec<(&'static str, cl_version)> {
+        let mut extensions = EXTENSIONS.to_vec();
+        extensions.push(("cl_khr_device_uuid", version(1, 0, 0)));
+        extensions.push(("cl_khr_suggested_local_work_size", version(1, 0, 0)));
+        if is_on_host(&self.core) {
+            extensions.push(("cl_intel_unified_shared_memory", version(1, 2, 0)));
+            extensions.push(("cl_ext_buffer_device_address", version(1, 0, 2)));
+        }
+        if self.takes_il() {
+            extensions.push(("cl_khr_il_program", version(1, 0, 0)));
+        }
+        extensions.extend(LANGUAGE_EXTENSIONS.map(|name| (name, version(1, 0, 0))));
+        if self.has_images() {
+            extensions.extend(IMAGE_EXTENSIONS.map(|name| (name, version(1, 0, 0))));
+        }
+        extensions
+    }
+
+    /// A number for the device that stays the same: of what is known of it.
+    fn uuid(&self) -> [u8; 16] {
+        let text = format!("{} {:?}", self.core.driver_name(), self.core);
+        let hash = |seed: u64| {
+            let start = 0xcbf2_9ce4_8422_2325 ^ seed;
+            // FNV-1a.
+            text.bytes().fold(start, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+            })
+        };
+        let mut uuid = [0; 16];
+        uuid[..8].copy_from_slice(&hash(0).to_be_bytes());
+        uuid[8..].copy_from_slice(&hash(1).to_be_bytes());
+        // Version 8, of one's own making.
+        uuid[6] = uuid[6] & 0x0f | 0x80;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+        uuid
+    }
+
+    #[allow(clippy::too_many_lines, reason = "a table of answers")]
+    fn answer(&self, this: &Ref<Self>, name: cl_device_info, answer: Answer) -> Result<()> {
+        let properties = self.core.properties();
+        const NO_FP: cl_device_fp_config = 0;
+        const FP: cl_device_fp_config = CL_FP_DENORM
+            | CL_FP_INF_NAN
+            | CL_FP_ROUND_TO_NEAREST
+            | CL_FP_ROUND_TO_ZERO
+            | CL_FP_ROUND_TO_INF
+            | CL_FP_FMA;
+        match name {
+            CL_DEVICE_TYPE => answer.value(self.kind()),
+            CL_DEVICE_VENDOR_ID => answer.value::<cl_uint>(0x5150),
+            CL_DEVICE_MAX_COMPUTE_UNITS => answer.value::<cl_uint>(properties.multiprocessors),
+            CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS => answer.value::<cl_uint>(3),
+            CL_DEVICE_MAX_WORK_GROUP_SIZE => answer.value(self.most_items()),
+            CL_DEVICE_MAX_WORK_ITEM_SIZES => answer.slice(&self.most_items_along()),
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_CHAR | CL_DEVICE_NATIVE_VECTOR_WIDTH_CHAR => {
+                answer.value::<cl_uint>(16)
+            }
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_SHORT | CL_DEVICE_NATIVE_VECTOR_WIDTH_SHORT => {
+                answer.value::<cl_uint>(8)
+            }
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_INT
+            | CL_DEVICE_NATIVE_VECTOR_WIDTH_INT
+            | CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT
+            | CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value::<cl_uint>(4),
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_LONG
+            | CL_DEVICE_NATIVE_VECTOR_WIDTH_LONG
+            | CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE
+            | CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => answer.value::<cl_uint>(2),
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
+                answer.value::<cl_uint>(0)
+            }
+            CL_DEVICE_MAX_CLOCK_FREQUENCY => {
+                answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
+            }
+            CL_DEVICE_ADDRESS_BITS => answer.value(usize::BITS as cl_uint),
+            CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(properties.max_buffer),
+            CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
+            CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
+                answer.value::<cl_ulong>(properties.max_buffer.min(CONSTANT_BYTES))
+            }
+            CL_DEVICE_MAX_CONSTANT_ARGS => answer.value::<cl_uint>(64),
+            CL_DEVICE_LOCAL_MEM_SIZE => answer.value::<cl_ulong>(self.local_bytes()),
+            CL_DEVICE_LOCAL_MEM_TYPE => answer.value(if self.is_native() {
+                CL_GLOBAL
+            } else {
+                CL_LOCAL
+            }),
+            CL_DEVICE_GLOBAL_MEM_CACHE_TYPE => answer.value(CL_READ_WRITE_CACHE),
+            CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE => answer.value::<cl_uint>(64),
+            CL_DEVICE_GLOBAL_MEM_CACHE_SIZE => answer.value::<cl_ulong>(1 << 20),
+            CL_DEVICE_MAX_PARAMETER_SIZE => answer.value(match is_on_host(&self.core) {
+                true => ARGUMENT_BYTES,
+                false => LEAST_ARGUMENT_BYTES,
+            }),
+            CL_DEVICE_MEM_BASE_ADDR_ALIGN => answer.value::<cl_uint>(1024),
+            CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value::<cl_uint>(128),
+            CL_DEVICE_SINGLE_FP_CONFIG => answer.value(FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
+            CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(FP),
+            CL_DEVICE_HALF_FP_CONFIG => answer.value(NO_FP),
+            CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(false),
+            CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
+            CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),
+            CL_DEVICE_AVAILABLE => answer.truth(self.core.lost().is_none()),
+            CL_DEVICE_COMPILER_AVAILABLE => answer.truth(quipu_clc::is_available()),
+            CL_DEVICE_LINKER_AVAILABLE => {
+                answer.truth(self.is_native() && quipu_clc::is_available())
+            }
+            CL_DEVICE_EXECUTION_CAPABILITIES => {
+                let native = if is_on_host(&self.core) {
+                    CL_EXEC_NATIVE_KERNEL
+                } else {
+                    0
+                };
+                answer.value(CL_EXEC_KERNEL | native)
+            }
+            CL_DEVICE_QUEUE_ON_HOST_PROPERTIES => {
+                answer.value(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE)
+            }
+            CL_DEVICE_HOST_UNIFIED_MEMORY => answer.truth(is_on_host(&self.core)),
+            CL_DEVICE_NAME => answer.text(self.core.name()),
+            CL_DEVICE_VENDOR => answer.text(&properties.vendor),
+            CL_DRIVER_VERSION => answer.text(env!("CARGO_PKG_VERSION")),
+            CL_DEVICE_PROFILE => answer.text("FULL_PROFILE"),
+            CL_DEVICE_VERSION => answer.text(VERSION_TEXT),
+            CL_DEVICE_NUMERIC_VERSION => answer.value(VERSION),
+            // The newest one that every older program is one of; 3.0 lacks what 2.0 has.
+            CL_DEVICE_OPENCL_C_VERSION => answer.text("OpenCL C 1.2 clc"),
+            CL_DEVICE_OPENCL_C_NUMERIC_VERSION_KHR => answer.value(version(1, 2, 0)),
+            CL_DEVICE_OPENCL_C_ALL_VERSIONS => {
+                let versions = [(1, 0), (1, 1), (1, 2), (3, 0)];
+                let named = |(major, minor)| named("OpenCL C", version(major, minor, 0));
+                answer.slice(&versions.map(named))
+            }
+            CL_DEVICE_OPENCL_C_FEATURES => {
+                let mut features = LANGUAGE_FEATURES.to_vec();
+                if !self.is_native() {
+                    // Each kernel is a program of its own there.
+                    features.retain(|name| !name.contains("program_scope"));
+                }
+                if self.has_images() {
+                    features.extend(IMAGE_FEATURES);
+                }
+                let features = features.into_iter();
+                let features: Vec<_> = features.map(|name| named(name, version(3, 0, 0))).collect();
+                answer.slice(&features)
+            }
+            CL_DEVICE_EXTENSIONS => answer.text(&names(&self.extensions())),
+            CL_DEVICE_EXTENSIONS_WITH_VERSION => answer.slice(&versions(&self.extensions())),
+            CL_DEVICE_HOST_MEM_CAPABILITIES_INTEL
+            | CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL
+            | CL_DEVICE_SINGLE_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+            | CL_DEVICE_CROSS_DEVICE_SHARED_MEM_CAPABILITIES_INTEL
+            | CL_DEVICE_SHARED_SYSTEM_MEM_CAPABILITIES_INTEL => {
+                answer.value(match is_on_host(&self.core) {
+                    true => unified::CAPABILITIES,
+                    false => 0,
+                })
+            }
+            CL_DEVICE_SEMAPHORE_TYPES_KHR => answer.slice(&semaphore::TYPES),
+            CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR => answer.value(command_buffer::CAPABILITIES),
+            CL_DEVICE_COMMAND_BUFFER_SUPPORTED_QUEUE_PROPERTIES_KHR => {
+                answer.value(command_buffer::QUEUE_PROPERTIES)
+            }
+            CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR => {
+                answer.value::<cl_command_queue_properties>(0)
+            }
+            CL_DEVICE_MUTABLE_DISPATCH_CAPABILITIES_KHR => answer.value(command_buffer::UPDATABLE),
+            // Devices are synchronised by the host.
+            CL_DEVICE_COMMAND_BUFFER_NUM_SYNC_DEVICES_KHR => answer.value::<cl_uint>(0),
+            CL_DEVICE_COMMAND_BUFFER_SYNC_DEVICES_KHR => answer.slice::<cl_device_id>(&[]),
+            CL_DEVICE_PLATFORM => answer.value(handle()),
+            CL_DEVICE_PARENT_DEVICE => answer.value(
+                self.parent
+                    .as_ref()
+                    .map_or(std::ptr::null_mut(), Ref::handle),
+            ),
+            CL_DEVICE_REFERENCE_COUNT => answer.value(if self.parent.is_some() {
+                this.references()
+            } else {
+                1
+            }),
+            CL_DEVICE_PARTITION_MAX_SUB_DEVICES => {
+                let most = match self.has_parts() {
+                    true => properties.multiprocessors,
+                    false => 1,
+                };
+                answer.value::<cl_uint>(most)
+            }
+            CL_DEVICE_PARTITION_PROPERTIES if self.has_parts() => {
+                answer.slice(&[CL_DEVICE_PARTITION_EQUALLY, CL_DEVICE_PARTITION_BY_COUNTS])
+            }
+            CL_DEVICE_PARTITION_PROPERTIES => answer.slice::<cl_device_partition_property>(&[0]),
+            CL_DEVICE_PARTITION_AFFINITY_DOMAIN => answer.value::<cl_device_affinity_domain>(0),
+            CL_DEVICE_PARTITION_TYPE if self.partition.is_empty() => {
+                answer.slice::<cl_device_partition_property>(&[0])
+            }
+            CL_DEVICE_PARTITION_TYPE => answer.slice(&self.partition),
+            CL_DEVICE_PRINTF_BUFFER_SIZE => answer.value(1_usize << 20),
+            CL_DEVICE_PREFERRED_INTEROP_USER_SYNC => answer.truth(true),
+            CL_DEVICE_BUILT_IN_KERNELS => answer.text(""),
+            CL_DEVICE_BUILT_IN_KERNELS_WITH_VERSION => answer.slice::<cl_name_version>(&[]),
+            CL_DEVICE_ILS_WITH_VERSION => {
+                let versions = self.il_versions();
+                let versions = versions.map(|minor| named("SPIR-V", version(1, minor, 0)));
+                answer.slice(&versions.collect::<Vec<_>>())
+            }
+            CL_DEVICE_IL_VERSION => {
+                let versions = self.il_versions();
+                let versions = versions.map(|minor| format!("SPIR-V_1.{minor}"));
+                answer.text(&versions.collect::<Vec<_>>().join(" "))
+            }
+            // None: it has to be a day, and so is one before there were any.
+            CL_DEVICE_LATEST_CONFORMANCE_VERSION_PASSED => answer.text("v0000-01-01-00"),
+            CL_DEVICE_SVM_CAPABILITIES => answer.value(match is_on_host(&self.core) {
+                true => CAPABILITIES,
+                false => 0,
+            }),
+            CL_DEVICE_UUID_KHR | CL_DRIVER_UUID_KHR => answer.value(self.uuid()),
+            CL_DEVICE_LUID_VALID_KHR => answer.truth(false),
+            CL_DEVICE_LUID_KHR => answer.value([0_u8; 8]),
+            CL_DEVICE_NODE_MASK_KHR => answer.value::<cl_uint>(0),
+            CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT
+            | CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
+            // There is no other sub-group of a work-group that one could wait for.
+            | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => answer.truth(true),
+            // A work-group is one sub-group.
+            CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value::<cl_uint>(1),
+            CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),
+            CL_DEVICE_IMAGE2D_MAX_WIDTH | CL_DEVICE_IMAGE2D_MAX_HEIGHT if self.has_images() => {
+                answer.value(MOST)
+            }
+            CL_DEVICE_IMAGE3D_MAX_WIDTH
+            | CL_DEVICE_IMAGE3D_MAX_HEIGHT
+            | CL_DEVICE_IMAGE3D_MAX_DEPTH
+            | CL_DEVICE_IMAGE_MAX_ARRAY_SIZE
+                if self.has_images() =>
+            {
+                answer.value(MOST_DEPTH)
+            }
+            CL_DEVICE_IMAGE_MAX_BUFFER_SIZE if self.has_images() => answer.value(MOST_OF_BUFFER),
+            CL_DEVICE_MAX_READ_IMAGE_ARGS
+            | CL_DEVICE_MAX_WRITE_IMAGE_ARGS
+            | CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS
+                if self.has_images() =>
+            {
+                answer.value::<cl_uint>(128)
+            }
+            CL_DEVICE_MAX_SAMPLERS if self.has_images() => answer.value::<cl_uint>(16),
+            CL_DEVICE_IMAGE_PITCH_ALIGNMENT | CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT
+                if self.has_images() =>
+            {
+                answer.value(PITCH_ALIGNMENT)
+            }
+            CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
+                answer.value(if self.is_native() { VARIABLE_BYTES } else { 0 })
+            }
+            // What follows is absent.
+            CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT | CL_DEVICE_PIPE_SUPPORT => {
+                answer.truth(false)
+            }
+            CL_DEVICE_IMAGE2D_MAX_WIDTH
+            | CL_DEVICE_IMAGE2D_MAX_HEIGHT
+            | CL_DEVICE_IMAGE3D_MAX_WIDTH
+            | CL_DEVICE_IMAGE3D_MAX_HEIGHT
+            | CL_DEVICE_IMAGE3D_MAX_DEPTH
+            | CL_DEVICE_IMAGE_MAX_BUFFER_SIZE
+            | CL_DEVICE_IMAGE_MAX_ARRAY_SIZE => answer.value(0_usize),
+            CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(8_usize),
+            CL_DEVICE_MAX_READ_IMAGE_ARGS
+            | CL_DEVICE_MAX_WRITE_IMAGE_ARGS
+            | CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS
+            | CL_DEVICE_MAX_SAMPLERS
+            | CL_DEVICE_IMAGE_PITCH_ALIGNMENT
+            | CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT
+            | CL_DEVICE_MAX_PIPE_ARGS
+            | CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS
+            | CL_DEVICE_PIPE_MAX_PACKET_SIZE
+            | CL_DEVICE_MAX_ON_DEVICE_QUEUES
+            | CL_DEVICE_MAX_ON_DEVICE_EVENTS
+            | CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE
+            | CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE
+            | CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT
+            | CL_DEVICE_PREFERRED_GLOBAL_ATOMIC_ALIGNMENT
+            | CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT => answer.value::<cl_uint>(0),
+            CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES | CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => {
+                answer.value::<cl_bitfield>(0)
+            }
+            CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => answer.value(ATOMICS),
+            CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => {
+                answer.value(ATOMICS | CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM)
+            }
+            _ => fail(CL_INVALID_VALUE),
+        }
+    }
+}
+
+#[unsafe(export_name = "clGetDeviceInfo")]
+pub(crate) unsafe extern "C" fn get_device_info(
+    device: cl_device_id,
+    name: cl_device_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let device = Ref::<Device>::of(device)?;
+        // SAFETY: the program passes what it wants the answer in.
+        device.answer(&device, name, unsafe { Answer::new(size, value, size_ret) })
+    })
+}
+
+#[unsafe(export_name = "clCreateSubDevices")]
+pub(crate) unsafe extern "C" fn create_sub_devices(
+    device: cl_device_id,
+    properties: *const cl_device_partition_property,
+    entries: cl_uint,
+    parts: *mut cl_device_id,
+    count: *mut cl_uint,
+) -> cl_int {
+    entry(|| {
+        let device = Ref::<Device>::of(device)?;
+        ensure(!properties.is_null(), CL_INVALID_VALUE)?;
+        // SAFETY: the program passes a list that ends as its kind says.
+        let said = unsafe { partition(properties) }?;
+        let units = device.core.properties().multiprocessors;
+        let split = match said[0] {
+            CL_DEVICE_PARTITION_EQUALLY => {
+                let each = u32::try_from(said[1]).ok().filter(|each| *each > 0);
+                let each = each.ok_or(crate::code::Code(CL_INVALID_VALUE))?;
+                // A device of as many units is no part of it.
+                ensure(each <= units, CL_INVALID_DEVICE_PARTITION_COUNT)?;
+                ensure(each < units, CL_DEVICE_PARTITION_FAILED)?;
+                Partition::Equally(each)
+            }
+            _ => {
+                let counts = said[1..].iter().take_while(|count| **count != 0);
+                let counts: Option<Vec<u32>> =
+                    counts.map(|count| u32::try_from(*count).ok()).collect();
+                let counts = counts.ok_or(crate::code::Code(CL_INVALID_DEVICE_PARTITION_COUNT))?;
+                let sum = counts
+                    .iter()
+                    .try_fold(0_u32, |sum, count| sum.checked_add(*count));
+                ensure(
+                    !counts.is_empty() && sum.is_some_and(|sum| sum <= units),
+                    CL_INVALID_DEVICE_PARTITION_COUNT,
+                )?;
+                Partition::ByCounts(counts)
+            }
+        };
+        let made = device.core.partition(&split);
+        let made = made.or_else(|error| {
+            tracing::warn!("{error}");
+            fail(CL_DEVICE_PARTITION_FAILED)
+        })?;
+        ensure(
+            parts.is_null() || entries as usize >= made.len(),
+            CL_INVALID_VALUE,
+        )?;
+        if !count.is_null() {
+            // SAFETY: the program passes where the number goes.
+            unsafe { count.write(made.len() as cl_uint) };
+        }
+        if parts.is_null() {
+            return Ok(());
+        }
+        let made: Result<Vec<_>> = made
+            .into_iter()
+            .map(|core| {
+                Ref::new(Device {
+                    core,
+                    parent: Some(device.clone()),
+                    partition: said.clone(),
+                })
+            })
+            .collect();
+        for (index, part) in made?.iter().enumerate() {
+            // SAFETY: the program passes room for as many, as was just compared.
+            unsafe { parts.add(index).write(part.give()) };
+        }
+        Ok(())
+    })
+}
+
+/// A list of partition properties, with the zero that ends it.
+///
+/// # Safety
+/// The list ends as its first element says.
+unsafe fn partition(
+    first: *const cl_device_partition_property,
+) -> Result<Vec<cl_device_partition_property>> {
+    // SAFETY: as the caller promises.
+    let at = |index: usize| unsafe { first.add(index).read() };
+    match at(0) {
+        CL_DEVICE_PARTITION_EQUALLY => Ok(vec![at(0), at(1), 0]),
+        CL_DEVICE_PARTITION_BY_COUNTS => {
+            let mut said = vec![at(0)];
+            while at(said.len()) != CL_DEVICE_PARTITION_BY_COUNTS_LIST_END {
+                said.push(at(said.len()));
+            }
+            said.extend([CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0]);
+            Ok(said)
+        }
+        _ => fail(CL_INVALID_VALUE),
+    }
+}
+
+#[unsafe(export_name = "clRetainDevice")]
+pub(crate) unsafe extern "C" fn retain_device(device: cl_device_id) -> cl_int {
+    entry(|| match Ref::<Device>::of(device)?.parent {
+        Some(_) => retain::<Device>(device),
+        None => Ok(()),
+    })
+}
+
+#[unsafe(export_name = "clReleaseDevice")]
+pub(crate) unsafe extern "C" fn release_device(device: cl_device_id) -> cl_int {
+    entry(|| match Ref::<Device>::of(device)?.parent {
+        Some(_) => release::<Device>(device),
+        None => Ok(()),
+    })
+}
+
+#[unsafe(export_name = "clGetDeviceAndHostTimer")]
+pub(crate) unsafe extern "C" fn get_device_and_host_timer(
+    device: cl_device_id,
+    device_time: *mut cl_ulong,
+    host_time: *mut cl_ulong,
+) -> cl_int {
+    entry(|| {
+        Ref::<Device>::of(device)?;
+        ensure(
+            !device_time.is_null() && !host_time.is_null(),
+            CL_INVALID_VALUE,
+        )?;
+        let now = quipu_scheduler::clock::now_ns();
+        // SAFETY: the program passes where the times go.
+        unsafe {
+            device_time.write(now);
+            host_time.write(now);
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "clGetHostTimer")]
+pub(crate) unsafe extern "C" fn get_host_timer(
+    device: cl_device_id,
+    host_time: *mut cl_ulong,
+) -> cl_int {
+    entry(|| {
+        Ref::<Device>::of(device)?;
+        ensure(!host_time.is_null(), CL_INVALID_VALUE)?;
+        // SAFETY: the program passes where the time goes.
+        unsafe { host_time.write(quipu_scheduler::clock::now_ns()) };
+        Ok(())
+    })
+}

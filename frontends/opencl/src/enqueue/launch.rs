@@ -1,0 +1,275 @@
+//! A kernel with its arguments and its size, as commands run it.
+//!
+//! Looking at all that costs more than enqueueing. A kernel keeps its last launch until an argument is set, so launches that
+//! say the same share it.
+
+use super::kernel::chosen_local_size;
+use crate::code::{Code, Result, ensure};
+use crate::device::Device;
+use crate::handle::Ref;
+use crate::image::Image;
+use crate::kernel::{Argument, KernelCode, Value};
+use crate::platform::is_on_host;
+use opencl_sys::*;
+use quipu_clc::{Grid, ParameterKind};
+use quipu_kernel_ir::KernelText;
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::operation::NativeKernel;
+use quipu_scheduler::{CodeKey, ErrorKind, Passed, PassedParameter, PortableKernel, RawArgument};
+use smallvec::SmallVec;
+use std::any::{Any, TypeId};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a launch keeps of an argument.
+enum Kept {
+    Value(Value),
+    /// The next of the command's accesses.
+    Memory,
+    /// The next of the command's accesses, and the next of its images.
+    Image,
+    /// An address that means the same to the host: null, or one of shared memory.
+    Address(usize),
+    Local(u64),
+}
+
+/// What a program says of a launch beside its arguments.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) dimensions: u32,
+    pub(crate) global: [u64; 3],
+    pub(crate) offset: [u64; 3],
+    /// The size of work-group, if the program says one.
+    pub(crate) local: Option<[u64; 3]>,
+}
+
+/// Memory that a launch reaches.
+#[derive(Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) handle: usize,
+    pub(super) writes: bool,
+    pub(super) is_image: bool,
+}
+
+/// A launch that was looked at and can be enqueued, as often as the program says the same.
+pub(crate) struct Launch {
+    shape: Shape,
+    device: Ref<Device>,
+    code: Arc<KernelCode>,
+    /// What runs it, on devices that run native code.
+    compiled: Option<Arc<quipu_clc::Kernel>>,
+    grid: Grid,
+    pub(super) groups: u64,
+    arguments: Vec<Kept>,
+    /// The memory among the arguments.
+    pub(super) memories: SmallVec<[Reached; 4]>,
+    /// It may reach memory by pointers that it finds, and not only by its arguments.
+    pub(super) follows_pointers: bool,
+}
+
+impl Launch {
+    /// Those of its arguments that are memory of the command's.
+    fn reached(&self) -> impl Iterator<Item = &Kept> {
+        let arguments = self.arguments.iter();
+        arguments.filter(|argument| matches!(argument, Kept::Memory | Kept::Image))
+    }
+
+    /// True if it is what the program says now.
+    pub(crate) fn is(&self, shape: &Shape, device: &Ref<Device>) -> bool {
+        self.shape == *shape && self.device.is(device)
+    }
+
+    pub(crate) fn new(
+        code: &Arc<KernelCode>,
+        device: &Ref<Device>,
+        shape: Shape,
+        set: &[Option<Argument>],
+    ) -> Result<Self> {
+        let local = chosen_local_size(code, device, shape.global, shape.local)?;
+        let grid = Grid {
+            dimensions: shape.dimensions,
+            groups: std::array::from_fn(|axis| shape.global[axis] / u64::from(local[axis])),
+            local_size: local,
+            offset: shape.offset,
+        };
+        let mut launch = Self {
+            shape,
+            device: device.clone(),
+            code: code.clone(),
+            compiled: None,
+            grid,
+            groups: 0,
+            arguments: Vec::with_capacity(set.len()),
+            memories: SmallVec::new(),
+            follows_pointers: false,
+        };
+        let mut local_bytes = code.info.local_bytes;
+        for (set, parameter) in set.iter().zip(&code.info.parameters) {
+            let kept = match set.as_ref().ok_or(Code(CL_INVALID_KERNEL_ARGS))? {
+                Argument::Value(bytes) => Kept::Value(bytes.clone()),
+                Argument::Local(bytes) => {
+                    local_bytes = local_bytes.saturating_add(*bytes);
+                    Kept::Local(*bytes)
+                }
+                Argument::Address(address) => {
+                    let is_reached = *address == 0 || is_on_host(&device.core);
+                    ensure(is_reached, CL_INVALID_OPERATION)?;
+                    launch.follows_pointers = true;
+                    Kept::Address(*address)
+                }
+                Argument::Memory(0) => Kept::Address(0),
+                Argument::Memory(handle) => {
+                    let (writes, is_image) = match parameter.kind {
+                        ParameterKind::Memory(access) => (access.writes(), false),
+                        ParameterKind::Image(access) => (access.writes(), true),
+                        _ => (false, false),
+                    };
+                    ensure(!is_image || device.has_images(), CL_INVALID_OPERATION)?;
+                    launch.memories.push(Reached {
+                        handle: *handle,
+                        writes,
+                        is_image,
+                    });
+                    if is_image { Kept::Image } else { Kept::Memory }
+                }
+            };
+            launch.arguments.push(kept);
+        }
+        ensure(local_bytes <= device.local_bytes(), CL_OUT_OF_RESOURCES)?;
+        let groups = grid
+            .groups
+            .iter()
+            .try_fold(1_u64, |all, along| all.checked_mul(*along));
+        launch.groups = groups.ok_or(Code(CL_INVALID_GLOBAL_WORK_SIZE))?;
+        let fits = |axis: usize| {
+            let end = shape.global[axis].checked_add(shape.offset[axis]);
+            end.is_some_and(|end| end <= i32::MAX as u64)
+        };
+        let has_room = |axis: usize| shape.global[axis].checked_add(shape.offset[axis]).is_some();
+        ensure((0..3).all(has_room), CL_INVALID_GLOBAL_OFFSET)?;
+        ensure(
+            (0..3).all(fits) && launch.groups <= quipu_scheduler::front::MAX_GROUPS,
+            CL_INVALID_GLOBAL_WORK_SIZE,
+        )?;
+        if device.is_native() {
+            launch.compiled = Some(code.compiled(local)?);
+        }
+        Ok(launch)
+    }
+}
+
+/// A launch as its command keeps it, with the images that it has.
+pub(super) struct Launching(pub(super) Arc<Launch>, pub(super) Box<[Image]>);
+
+impl NativeKernel for Launching {
+    fn name(&self) -> &'static str {
+        self.0.code.name
+    }
+
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        groups: Range<u32>,
+    ) -> quipu_scheduler::Result<()> {
+        let failed = |message: String| {
+            quipu_scheduler::Error::from(ErrorKind::Kernel {
+                what: format!("kernel '{}'", self.0.code.name),
+                message,
+            })
+        };
+        let compiled = self.0.compiled.as_ref();
+        let compiled =
+            compiled.ok_or_else(|| failed("it was compiled for another device".to_owned()))?;
+        let mut memories = arguments.iter();
+        let mut next = || {
+            memories
+                .next()
+                .map_or(std::ptr::null_mut(), |memory| memory.pointer)
+        };
+        let mut images: SmallVec<[quipu_clc::Image; 4]> = SmallVec::new();
+        let mut places = self.1.iter().map(Image::passed);
+        for (argument, memory) in self.0.reached().zip(arguments) {
+            if let Kept::Image = argument
+                && let Some(mut image) = places.next()
+            {
+                image.texels = memory.pointer;
+                images.push(image);
+            }
+        }
+        let mut images = images.iter();
+        let passed: SmallVec<[quipu_clc::Argument<'_>; 8]> = self
+            .0
+            .arguments
+            .iter()
+            .map(|argument| match argument {
+                Kept::Value(bytes) => quipu_clc::Argument::Value(bytes),
+                Kept::Memory => quipu_clc::Argument::Memory(next()),
+                Kept::Image => {
+                    let pointer = next();
+                    match images.next() {
+                        Some(image) => quipu_clc::Argument::Image(image),
+                        None => quipu_clc::Argument::Memory(pointer),
+                    }
+                }
+                Kept::Address(address) => {
+                    quipu_clc::Argument::Memory(std::ptr::with_exposed_provenance_mut(*address))
+                }
+                Kept::Local(bytes) => quipu_clc::Argument::Local(*bytes),
+            })
+            .collect();
+        let groups = u64::from(groups.start)..u64::from(groups.end);
+        // SAFETY: the program answers for what its kernel does, as OpenCL has it; no group runs twice, as the caller
+        // promises.
+        unsafe { compiled.run(&self.0.grid, &passed, groups) }
+            .map_err(|error| failed(error.to_string()))
+    }
+
+    fn portable(&self) -> Option<&dyn PortableKernel> {
+        Some(self)
+    }
+}
+
+impl PortableKernel for Launching {
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<KernelCode>(self.0.code.number)
+    }
+
+    fn code_type(&self) -> TypeId {
+        TypeId::of::<KernelText>()
+    }
+
+    fn code(&self) -> quipu_scheduler::Result<Arc<dyn Any + Send + Sync>> {
+        Ok(self.0.code.text().clone())
+    }
+
+    fn pass(
+        &self,
+        _arguments: &[PackedArgument<'_>],
+        passed: &mut Passed,
+    ) -> quipu_scheduler::Result<()> {
+        let dimensions = self.0.grid.dimensions as usize;
+        // The core counts the slowest dimension first.
+        let axes = || (0..dimensions).rev();
+        passed.blocks = axes().map(|axis| self.0.grid.groups[axis]).collect();
+        passed.threads = axes()
+            .map(|axis| u64::from(self.0.grid.local_size[axis]))
+            .collect();
+        passed.elements = axes().map(|_| 1).collect();
+        passed.offset = match self.0.grid.offset {
+            [0, 0, 0] => SmallVec::new(),
+            offset => axes().map(|axis| offset[axis]).collect(),
+        };
+        let parameters = self.0.arguments.iter().map(|argument| match argument {
+            Kept::Value(bytes) => PassedParameter::Value(bytes.clone()),
+            // Devices that take texts have no images.
+            Kept::Memory | Kept::Image => PassedParameter::Memory {
+                element: 1,
+                shape: None,
+            },
+            Kept::Address(address) => PassedParameter::value(address),
+            Kept::Local(bytes) => PassedParameter::Local(*bytes),
+        });
+        passed.parameters.extend(parameters);
+        Ok(())
+    }
+}

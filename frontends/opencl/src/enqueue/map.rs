@@ -1,0 +1,139 @@
+//! Mapping buffers and images to the host.
+//!
+//! A mapping is two commands of the host. The first brings the bytes to the host and ends; from then on the program has
+//! them. The second, which gives them back, says that the host has written them. Nothing is held between the two: what
+//! other commands may do to the bytes meanwhile is the program's matter, as OpenCL has it, and no command waits for the
+//! program.
+
+use super::{Command, memory};
+use crate::code::{Code, Result, create, ensure, entry};
+use crate::handle::Ref;
+use crate::memory::{Map, Memory};
+use crate::queue::Queue;
+use opencl_sys::*;
+use quipu_scheduler::AccessMode;
+use std::ffi::c_void;
+
+const WRITES: cl_map_flags = CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION;
+
+/// Maps bytes of memory: `part` says which. `how` is whether the program waits, its flags, and the kind of command.
+///
+/// # Safety
+/// The list has so many handles; the place for an event is null or valid for a write.
+pub(super) unsafe fn map(
+    queue: &Ref<Queue>,
+    memory: &Memory,
+    part: Map,
+    how: (cl_bool, cl_map_flags, cl_command_type),
+    (count, events, event): (cl_uint, *const cl_event, *mut cl_event),
+) -> Result<*mut c_void> {
+    let (blocking, flags, kind) = how;
+    const KNOWN: cl_map_flags = CL_MAP_READ | WRITES;
+    let invalidates = flags & CL_MAP_WRITE_INVALIDATE_REGION != 0;
+    ensure(
+        flags & !KNOWN == 0 && !(invalidates && flags & (CL_MAP_READ | CL_MAP_WRITE) != 0),
+        CL_INVALID_VALUE,
+    )?;
+    ensure(
+        (flags & CL_MAP_READ == 0 || memory.is_readable())
+            && (flags & WRITES == 0 || memory.is_writable()),
+        CL_INVALID_OPERATION,
+    )?;
+    // SAFETY: as the caller promises.
+    let command = unsafe { Command::new(queue, count, events, event) }?;
+    let first = memory
+        .core
+        .host_pointer()
+        .map_err(|_| Code(CL_MAP_FAILURE))?;
+    let address = first
+        .as_ptr()
+        .wrapping_add((memory.offset + part.offset) as usize);
+    let mode = match flags {
+        // What lies between the rows of an image stays.
+        _ if invalidates && memory.image.is_none() => AccessMode::Overwrite,
+        _ if flags & WRITES != 0 => AccessMode::ReadWrite,
+        _ => AccessMode::Read,
+    };
+    let map = Map {
+        address: address.expose_provenance(),
+        writes: flags & WRITES != 0,
+        ..part
+    };
+    let access = memory.access(part.offset, part.length, mode);
+    // Before the command: a program that is told of its end may unmap at once.
+    memory.maps().push(map);
+    if let Err(code) = command.on_host(access, kind, blocking) {
+        let mut maps = memory.maps();
+        if let Some(place) = maps.iter().rposition(|one| *one == map) {
+            maps.remove(place);
+        }
+        return Err(code);
+    }
+    Ok(address.cast())
+}
+
+#[unsafe(export_name = "clEnqueueMapBuffer")]
+pub(crate) unsafe extern "C" fn enqueue_map_buffer(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    flags: cl_map_flags,
+    offset: usize,
+    size: usize,
+    count: cl_uint,
+    events: *const cl_event,
+    event: *mut cl_event,
+    code: *mut cl_int,
+) -> *mut c_void {
+    let body = || {
+        let queue = Ref::<Queue>::of(queue)?;
+        let buffer = super::buffer(&queue, buffer)?;
+        let (offset, length) = (offset as u64, size as u64);
+        ensure(
+            buffer.holds(offset, length) && length != 0,
+            CL_INVALID_VALUE,
+        )?;
+        let part = Map {
+            address: 0,
+            offset,
+            length,
+            writes: false,
+        };
+        let how = (blocking, flags, CL_COMMAND_MAP_BUFFER);
+        // SAFETY: as the program promises.
+        unsafe { map(&queue, &buffer, part, how, (count, events, event)) }
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clEnqueueUnmapMemObject")]
+pub(crate) unsafe extern "C" fn enqueue_unmap_mem_object(
+    queue: cl_command_queue,
+    memory_object: cl_mem,
+    pointer: *mut c_void,
+    count: cl_uint,
+    events: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    entry(|| {
+        let queue = Ref::<Queue>::of(queue)?;
+        let buffer: Ref<Memory> = memory(&queue, memory_object)?;
+        // SAFETY: as the program promises.
+        let command = unsafe { Command::new(&queue, count, events, event) }?;
+        let map = {
+            let mut maps = buffer.maps();
+            let is_meant = |map: &Map| map.address == pointer.addr();
+            // Of several, one that writes: what was written is to be seen.
+            let place = maps.iter().rposition(|map| is_meant(map) && map.writes);
+            let place = place.or_else(|| maps.iter().rposition(is_meant));
+            maps.remove(place.ok_or(Code(CL_INVALID_VALUE))?)
+        };
+        let mode = match map.writes {
+            true => AccessMode::ReadWrite,
+            false => AccessMode::Read,
+        };
+        let access = buffer.access(map.offset, map.length, mode);
+        command.on_host(access, CL_COMMAND_UNMAP_MEM_OBJECT, CL_FALSE)
+    })
+}

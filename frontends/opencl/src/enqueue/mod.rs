@@ -1,0 +1,167 @@
+//! What is enqueued: one file for each kind of command.
+
+mod image;
+mod kernel;
+mod launch;
+mod map;
+mod native;
+mod order;
+mod transfer;
+
+pub(crate) use image::*;
+pub(crate) use kernel::*;
+pub(crate) use launch::{Launch, Shape};
+pub(crate) use map::*;
+pub(crate) use native::*;
+pub(crate) use order::*;
+pub(crate) use transfer::*;
+
+use crate::code::{Code, Result, ensure};
+use crate::event::{Event, Waits, wait_list};
+use crate::handle::Ref;
+use crate::memory::Memory;
+use crate::queue::Queue;
+use opencl_sys::*;
+
+/// What every command is enqueued with: its queue, what it waits for, and where its event goes.
+pub(crate) struct Command {
+    pub(crate) queue: Ref<Queue>,
+    pub(crate) waits: Waits,
+    event: *mut cl_event,
+}
+
+impl Command {
+    /// # Safety
+    /// The list has so many handles; `event` is null or valid for a write.
+    pub(crate) unsafe fn new(
+        queue: &Ref<Queue>,
+        count: cl_uint,
+        events: *const cl_event,
+        event: *mut cl_event,
+    ) -> Result<Self> {
+        Ok(Self {
+            // SAFETY: as the caller promises.
+            waits: unsafe { wait_list(&queue.context, Some(queue), count, events) }?,
+            queue: queue.clone(),
+            event,
+        })
+    }
+
+    /// True if the program wants the event of the command.
+    fn wants_event(&self) -> bool {
+        !self.event.is_null()
+    }
+
+    /// Enqueues what reads or writes the host's memory. What an in-order queue does to that is not tracked, so there it is done
+    /// in order.
+    pub(crate) fn with_host_memory(
+        &self,
+        enqueue: impl FnOnce(&[quipu_scheduler::Event]) -> Result<quipu_scheduler::Event>,
+    ) -> Result<quipu_scheduler::Event> {
+        if self.queue.is_out_of_order() {
+            return enqueue(&self.waits);
+        }
+        let mut last = self.queue.last_of_host_memory();
+        let mut waits = self.waits.clone();
+        waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
+        let event = enqueue(&waits)?;
+        *last = Some(event.clone());
+        Ok(event)
+    }
+
+    /// Enqueues a command that the host carries out in the queue's order.
+    pub(crate) fn on_host(
+        &self,
+        access: quipu_scheduler::Access<'_>,
+        kind: cl_command_type,
+        blocking: cl_bool,
+    ) -> Result<()> {
+        let mut timed = None;
+        let core = self.with_host_memory(|waits| {
+            let request = quipu_scheduler::Request {
+                accesses: &[access],
+                waits,
+                ..quipu_scheduler::Request::default()
+            };
+            let host = self.queue.context.host(self.queue.is_profiled())?;
+            let turn = host.run(&self.queue.core, &request, |_| Ok(()))?;
+            timed = Some(turn.event);
+            Ok(turn.in_queue)
+        })?;
+        self.give_timed(core.clone(), timed, kind)?;
+        match blocking {
+            CL_FALSE => Ok(()),
+            _ => wait(&core),
+        }
+    }
+
+    /// Enqueues a command that does nothing.
+    pub(crate) fn core_nothing(&self) -> Result<quipu_scheduler::Event> {
+        let request = quipu_scheduler::Request {
+            waits: &self.waits,
+            ..quipu_scheduler::Request::default()
+        };
+        Ok(self.queue.core.host_task(|_| Ok(()), &request)?)
+    }
+
+    /// As [`core_nothing`](Self::core_nothing), and gives its event.
+    fn nothing(&self, kind: cl_command_type, blocking: cl_bool) -> Result<()> {
+        self.give_and_wait(self.core_nothing()?, kind, blocking)
+    }
+
+    /// Gives the event of what was enqueued to the program, if it wants it.
+    pub(crate) fn give(&self, core: quipu_scheduler::Event, kind: cl_command_type) -> Result<()> {
+        self.give_timed(core, None, kind)
+    }
+
+    /// As [`give`](Self::give), where another event tells the times.
+    fn give_timed(
+        &self,
+        core: quipu_scheduler::Event,
+        timed: Option<quipu_scheduler::Event>,
+        kind: cl_command_type,
+    ) -> Result<()> {
+        if self.event.is_null() {
+            return Ok(());
+        }
+        let event = Event::of_command(core, timed, &self.queue, kind)?;
+        // SAFETY: `new` was promised that it is valid for a write.
+        unsafe { self.event.write(event.give()) };
+        Ok(())
+    }
+
+    /// As [`give`](Self::give), and waits for the command if the program says so.
+    pub(crate) fn give_and_wait(
+        &self,
+        core: quipu_scheduler::Event,
+        kind: cl_command_type,
+        blocking: cl_bool,
+    ) -> Result<()> {
+        let waited = (blocking != CL_FALSE).then(|| core.clone());
+        self.give(core, kind)?;
+        match waited {
+            Some(core) => wait(&core),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Waits for a command, as blocking calls do.
+fn wait(event: &quipu_scheduler::Event) -> Result<()> {
+    event.wait().map_err(Code::from)
+}
+
+/// A buffer that a program means, of the queue's context.
+fn buffer(queue: &Ref<Queue>, handle: cl_mem) -> Result<Ref<Memory>> {
+    let memory = Ref::<Memory>::of(handle)?;
+    ensure(memory.image.is_none(), CL_INVALID_MEM_OBJECT)?;
+    ensure(memory.context.is(&queue.context), CL_INVALID_CONTEXT)?;
+    Ok(memory)
+}
+
+/// A buffer or image that a program means, of the queue's context.
+fn memory(queue: &Ref<Queue>, handle: cl_mem) -> Result<Ref<Memory>> {
+    let memory = Ref::<Memory>::of(handle)?;
+    ensure(memory.context.is(&queue.context), CL_INVALID_CONTEXT)?;
+    Ok(memory)
+}

@@ -1,0 +1,299 @@
+//! Events: of commands, and of the program's own.
+
+use crate::callbacks;
+use crate::code::{Code, Result, code_of, create, ensure, entry, fail, list};
+use crate::context::Context;
+use crate::handle::{Ref, object, release, retain};
+use crate::info::Answer;
+use crate::platform::is_on_host;
+use crate::queue::Queue;
+use opencl_sys::*;
+use quipu_scheduler::{Phase, UserEvent};
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+pub(crate) struct Event {
+    pub(crate) core: quipu_scheduler::Event,
+    /// What tells its times, where that is another event.
+    timed: Option<quipu_scheduler::Event>,
+    /// For commands of other queues: over when all before it in its queue are, too.
+    turn: OnceLock<quipu_scheduler::Event>,
+    context: Ref<Context>,
+    /// The queue of its command.
+    queue: Option<Ref<Queue>>,
+    command: cl_command_type,
+    /// What completes it, while nobody has; of an event of the program's own.
+    user: Mutex<Option<UserEvent>>,
+    /// What the program has set as its status.
+    status: AtomicI32,
+}
+
+object!(Event, CL_INVALID_EVENT);
+
+/// Events of a list of waits.
+pub(crate) type Waits = SmallVec<[quipu_scheduler::Event; 4]>;
+
+impl Event {
+    /// The event of a command that was just enqueued.
+    pub(crate) fn of_command(
+        core: quipu_scheduler::Event,
+        timed: Option<quipu_scheduler::Event>,
+        queue: &Ref<Queue>,
+        command: cl_command_type,
+    ) -> Result<Ref<Self>> {
+        Ref::new(Self {
+            core,
+            timed,
+            turn: OnceLock::new(),
+            context: queue.context.clone(),
+            queue: Some(queue.clone()),
+            command,
+            user: Mutex::new(None),
+            status: AtomicI32::new(CL_COMPLETE),
+        })
+    }
+
+    /// What a command waits for that has this event in its list: in an in-order queue, all before it are over then.
+    fn awaited(&self, by: Option<&Ref<Queue>>) -> quipu_scheduler::Event {
+        let own = self.queue.as_ref().filter(|own| !own.is_out_of_order());
+        match own {
+            Some(own) if !by.is_some_and(|by| by.is(own)) => {
+                let turn = || self.context.core.in_turn(&self.core);
+                self.turn.get_or_init(turn).clone()
+            }
+            _ => self.core.clone(),
+        }
+    }
+
+    /// True if this process knows when the command starts.
+    fn is_started_here(&self) -> bool {
+        let device = self.queue.as_ref().map(|queue| &queue.device.core);
+        device.is_none_or(is_on_host)
+    }
+
+    /// `CL_EVENT_COMMAND_EXECUTION_STATUS`.
+    fn execution_status(&self) -> cl_int {
+        match self.core.phase() {
+            Phase::Queued if self.queue.is_some() => CL_QUEUED,
+            Phase::Queued | Phase::Submitted => CL_SUBMITTED,
+            // A device of its own starts commands by itself, when those are over that they wait for there.
+            Phase::Running if !self.is_started_here() => CL_SUBMITTED,
+            Phase::Running => CL_RUNNING,
+            Phase::Complete => CL_COMPLETE,
+            Phase::Failed => self.failure(),
+        }
+    }
+
+    /// The status of an event that has failed: negative.
+    fn failure(&self) -> cl_int {
+        match (self.status.load(Ordering::Acquire), self.core.result()) {
+            (set, _) if set < 0 => set,
+            (_, Some(Err(error))) => code_of(&error),
+            _ => CL_OUT_OF_RESOURCES,
+        }
+    }
+}
+
+/// The events that a command of a queue is to wait for.
+///
+/// # Safety
+/// The pointer is null, or valid for reads of so many handles.
+pub(crate) unsafe fn wait_list(
+    context: &Ref<Context>,
+    by: Option<&Ref<Queue>>,
+    count: cl_uint,
+    events: *const cl_event,
+) -> Result<Waits> {
+    // SAFETY: as the caller promises.
+    let events = unsafe { list(count as usize, events) };
+    let events = events.ok_or(Code(CL_INVALID_EVENT_WAIT_LIST))?;
+    let mut waits = Waits::new();
+    for event in events {
+        let event = Ref::<Event>::of(*event).map_err(|_| Code(CL_INVALID_EVENT_WAIT_LIST))?;
+        ensure(event.context.is(context), CL_INVALID_CONTEXT)?;
+        waits.push(event.awaited(by));
+    }
+    Ok(waits)
+}
+
+#[unsafe(export_name = "clWaitForEvents")]
+pub(crate) unsafe extern "C" fn wait_for_events(count: cl_uint, events: *const cl_event) -> cl_int {
+    entry(|| {
+        // SAFETY: the program passes so many handles.
+        let events = unsafe { list(count as usize, events) };
+        let events = events
+            .filter(|events| !events.is_empty())
+            .ok_or(Code(CL_INVALID_VALUE))?;
+        let mut known: SmallVec<[Ref<Event>; 4]> = SmallVec::new();
+        for event in events {
+            let event = Ref::<Event>::of(*event)?;
+            let context = &known.first().unwrap_or(&event).context;
+            ensure(context.is(&event.context), CL_INVALID_CONTEXT)?;
+            known.push(event);
+        }
+        for event in &known {
+            event.core.wait_over()?;
+        }
+        let has_failed = known.iter().any(|event| event.execution_status() < 0);
+        ensure(!has_failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    })
+}
+
+#[unsafe(export_name = "clGetEventInfo")]
+pub(crate) unsafe extern "C" fn get_event_info(
+    event: cl_event,
+    name: cl_event_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let event = Ref::<Event>::of(event)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        match name {
+            CL_EVENT_COMMAND_QUEUE => answer.value(
+                event
+                    .queue
+                    .as_ref()
+                    .map_or(std::ptr::null_mut(), Ref::handle),
+            ),
+            CL_EVENT_CONTEXT => answer.value(event.context.handle()),
+            CL_EVENT_COMMAND_TYPE => answer.value(event.command),
+            CL_EVENT_COMMAND_EXECUTION_STATUS => answer.value(event.execution_status()),
+            CL_EVENT_REFERENCE_COUNT => answer.value(event.references()),
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clRetainEvent")]
+pub(crate) unsafe extern "C" fn retain_event(event: cl_event) -> cl_int {
+    entry(|| retain::<Event>(event))
+}
+
+#[unsafe(export_name = "clReleaseEvent")]
+pub(crate) unsafe extern "C" fn release_event(event: cl_event) -> cl_int {
+    entry(|| release::<Event>(event))
+}
+
+#[unsafe(export_name = "clCreateUserEvent")]
+pub(crate) unsafe extern "C" fn create_user_event(
+    context: cl_context,
+    code: *mut cl_int,
+) -> cl_event {
+    let body = || {
+        let context = Ref::<Context>::of(context)?;
+        let user = UserEvent::new();
+        let event = Ref::new(Event {
+            core: user.event(),
+            timed: None,
+            turn: OnceLock::new(),
+            context,
+            queue: None,
+            command: CL_COMMAND_USER,
+            user: Mutex::new(Some(user)),
+            status: AtomicI32::new(CL_SUBMITTED),
+        })?;
+        Ok(event.give())
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clSetUserEventStatus")]
+pub(crate) unsafe extern "C" fn set_user_event_status(event: cl_event, status: cl_int) -> cl_int {
+    entry(|| {
+        let event = Ref::<Event>::of(event)?;
+        ensure(event.queue.is_none(), CL_INVALID_EVENT)?;
+        ensure(status <= CL_COMPLETE, CL_INVALID_VALUE)?;
+        let user = {
+            let mut user = event.user.lock().unwrap_or_else(PoisonError::into_inner);
+            user.take().ok_or(Code(CL_INVALID_OPERATION))?
+        };
+        event.status.store(status, Ordering::Release);
+        if status == CL_COMPLETE {
+            user.complete();
+        } else {
+            user.fail(&format!("clSetUserEventStatus({status})"));
+        }
+        Ok(())
+    })
+}
+
+/// A pointer of the program's that is passed back to it.
+struct Data(*mut c_void);
+// SAFETY: it is only passed on.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+#[unsafe(export_name = "clSetEventCallback")]
+pub(crate) unsafe extern "C" fn set_event_callback(
+    event: cl_event,
+    kind: cl_int,
+    call: Option<unsafe extern "C" fn(cl_event, cl_int, *mut c_void)>,
+    data: *mut c_void,
+) -> cl_int {
+    entry(|| {
+        let event = Ref::<Event>::of(event)?;
+        let call = call.ok_or(Code(CL_INVALID_VALUE))?;
+        ensure(
+            matches!(kind, CL_SUBMITTED | CL_RUNNING | CL_COMPLETE),
+            CL_INVALID_VALUE,
+        )?;
+        let data = Data(data);
+        // Whatever it is that the program waits for has been reached at the end.
+        let of = event.clone();
+        event.core.on_complete(move |result| {
+            let status = if result.is_ok() { kind } else { of.failure() };
+            callbacks::later(move || {
+                // The program may have released its last reference. Until the call is over there is one more.
+                let handle = of.give();
+                // SAFETY: the program gave the function to be called so.
+                unsafe { call(handle, status, data.get()) };
+                let _ = release::<Event>(handle);
+            });
+        });
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "clGetEventProfilingInfo")]
+pub(crate) unsafe extern "C" fn get_event_profiling_info(
+    event: cl_event,
+    name: cl_profiling_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let event = Ref::<Event>::of(event)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        let is_profiled = event
+            .queue
+            .as_ref()
+            .is_some_and(|queue| queue.is_profiled());
+        let profile = event
+            .timed
+            .as_ref()
+            .unwrap_or(&event.core)
+            .profile()
+            .filter(|_| is_profiled && event.execution_status() == CL_COMPLETE)
+            .ok_or(Code(CL_PROFILING_INFO_NOT_AVAILABLE))?;
+        answer.value::<cl_ulong>(match name {
+            CL_PROFILING_COMMAND_QUEUED => profile.queued_ns,
+            CL_PROFILING_COMMAND_SUBMIT => profile.submitted_ns,
+            CL_PROFILING_COMMAND_START => profile.started_ns,
+            CL_PROFILING_COMMAND_END | CL_PROFILING_COMMAND_COMPLETE => profile.ended_ns,
+            _ => return fail(CL_INVALID_VALUE),
+        })
+    })
+}

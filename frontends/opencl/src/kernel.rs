@@ -1,0 +1,558 @@
+//! Kernels, and the arguments that are set for their next launch.
+
+use crate::code::{Code, Result, create, ensure, entry, fail, list};
+use crate::context::Context;
+use crate::device::Device;
+use crate::enqueue::Launch;
+use crate::handle::{Ref, object, release, retain};
+use crate::info::Answer;
+use crate::memory::Memory;
+use crate::program::{Built, Program};
+use crate::sampler::Sampler;
+use opencl_sys::*;
+use quipu_clc::{KernelInfo, MemoryAccess, ParameterKind};
+use quipu_kernel_ir::{KernelText, TextLanguage};
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub(crate) struct Kernel {
+    pub(crate) code: Arc<KernelCode>,
+    program: Ref<Program>,
+    arguments: Mutex<Arguments>,
+    /// Why it may reach memory by pointers that it finds: the [kinds](Reach) that the program has said.
+    reaches: AtomicU32,
+}
+
+/// What a program can say that a kernel reaches by pointers, in a set.
+#[derive(Clone, Copy)]
+pub(crate) enum Reach {
+    SharedPointers = 1,
+    UnifiedPointers = 2,
+    SystemMemory = 4,
+    HostMemory = 8,
+    DeviceMemory = 16,
+    SharedMemory = 32,
+    BuffersByAddress = 64,
+}
+
+object!(Kernel, CL_INVALID_KERNEL);
+
+/// The code of a kernel, which its launches share.
+pub(crate) struct KernelCode {
+    pub(crate) built: Built,
+    pub(crate) info: KernelInfo,
+    /// The name, for as long as the process runs: commands show it.
+    pub(crate) name: &'static str,
+    /// Tells the code from that of other kernels.
+    pub(crate) number: u64,
+    source: Arc<str>,
+    text: OnceLock<Arc<KernelText>>,
+    /// The size of work-group of the last launch, and what was compiled for it.
+    last: Mutex<Option<([u32; 3], Arc<quipu_clc::Kernel>)>>,
+}
+
+/// The bytes of a value.
+pub(crate) type Value = SmallVec<[MaybeUninit<u8>; 16]>;
+
+/// An argument that is set.
+#[derive(Clone)]
+pub(crate) enum Argument {
+    Value(Value),
+    /// A handle of a buffer or image, or null. The kernel keeps no reference to it, as OpenCL has it.
+    Memory(usize),
+    /// An address that means the same to the host.
+    Address(usize),
+    Local(u64),
+}
+
+/// The arguments that are set, and the last launch with them.
+pub(crate) struct Arguments {
+    pub(crate) set: Vec<Option<Argument>>,
+    pub(crate) last: Option<Arc<Launch>>,
+}
+
+/// A name for as long as the process runs. There are as many as there are kernels in texts.
+fn interned(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into());
+    names.insert(name);
+    name
+}
+
+impl KernelCode {
+    /// The text, for devices that compile it themselves.
+    pub(crate) fn text(&self) -> &Arc<KernelText> {
+        self.text.get_or_init(|| {
+            Arc::new(KernelText {
+                language: TextLanguage::OpenClC,
+                source: self.source.clone(),
+                entry: self.name.to_owned(),
+                options: self.built.options.to_string(),
+            })
+        })
+    }
+
+    /// The kernel for work-groups of a size, compiled if it is not yet.
+    pub(crate) fn compiled(&self, local: [u32; 3]) -> Result<Arc<quipu_clc::Kernel>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((size, kernel)) = &*last
+            && *size == local
+        {
+            return Ok(kernel.clone());
+        }
+        let compiled = self.built.program.compile(self.name, local);
+        let compiled = compiled.map_err(|error| {
+            tracing::error!(kernel = self.name, "{error}");
+            Code(CL_OUT_OF_RESOURCES)
+        })?;
+        *last = Some((local, compiled.clone()));
+        Ok(compiled)
+    }
+}
+
+impl Kernel {
+    fn make(program: &Ref<Program>, built: &Built, info: &KernelInfo) -> Result<Ref<Self>> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let code = KernelCode {
+            built: built.clone(),
+            name: interned(&info.name),
+            info: info.clone(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            source: program.source.clone(),
+            text: OnceLock::new(),
+            last: Mutex::new(None),
+        };
+        Self::with(program.clone(), Arc::new(code), None)
+    }
+
+    fn with(
+        program: Ref<Program>,
+        code: Arc<KernelCode>,
+        arguments: Option<Vec<Option<Argument>>>,
+    ) -> Result<Ref<Self>> {
+        let arguments = arguments.unwrap_or_else(|| vec![None; code.info.parameters.len()]);
+        program.kernels.fetch_add(1, Ordering::AcqRel);
+        // If there is no slot for it, the kernel is dropped, and counted out.
+        Ref::new(Self {
+            code,
+            program,
+            arguments: Mutex::new(Arguments {
+                set: arguments,
+                last: None,
+            }),
+            reaches: AtomicU32::new(0),
+        })
+    }
+
+    /// Its later launches reach this memory by pointers, or do not.
+    pub(crate) fn set_reach(&self, reach: Reach, reaches: bool) {
+        match reaches {
+            true => self.reaches.fetch_or(reach as u32, Ordering::Relaxed),
+            false => self.reaches.fetch_and(!(reach as u32), Ordering::Relaxed),
+        };
+    }
+
+    /// True if it may reach memory by pointers that it finds, and not only by its arguments.
+    pub(crate) fn follows_pointers(&self) -> bool {
+        self.code.info.reaches_beyond || self.reaches.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn context(&self) -> &Ref<Context> {
+        &self.program.context
+    }
+
+    /// True if its program was built for a device.
+    pub(crate) fn is_built_for(&self, device: &Ref<Device>) -> bool {
+        self.program.is_built_for(device)
+    }
+
+    pub(crate) fn arguments(&self) -> MutexGuard<'_, Arguments> {
+        self.arguments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a program passes as an argument.
+    ///
+    /// # Safety
+    /// The pointer is null, or valid for reads of so many bytes.
+    pub(crate) unsafe fn argument(
+        &self,
+        index: cl_uint,
+        size: usize,
+        value: *const c_void,
+    ) -> Result<Argument> {
+        let parameter = self.code.info.parameters.get(index as usize);
+        let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
+        Ok(match parameter.kind {
+            ParameterKind::Value { size: wanted, .. } => {
+                ensure(!value.is_null(), CL_INVALID_ARG_VALUE)?;
+                ensure(size == wanted as usize, CL_INVALID_ARG_SIZE)?;
+                // SAFETY: the program passes so many bytes, of which some may be between the fields of a structure.
+                let bytes =
+                    unsafe { std::slice::from_raw_parts(value.cast::<MaybeUninit<u8>>(), size) };
+                Argument::Value(bytes.iter().copied().collect())
+            }
+            ParameterKind::Memory(_) => {
+                ensure(size == size_of::<cl_mem>(), CL_INVALID_ARG_SIZE)?;
+                let handle = match value.is_null() {
+                    true => std::ptr::null_mut(),
+                    // SAFETY: the program passes a handle, as the size says.
+                    false => unsafe { value.cast::<cl_mem>().read_unaligned() },
+                };
+                if !handle.is_null() {
+                    let memory = Ref::<Memory>::of(handle)?;
+                    ensure(memory.image.is_none(), CL_INVALID_MEM_OBJECT)?;
+                    ensure(memory.context.is(self.context()), CL_INVALID_MEM_OBJECT)?;
+                }
+                Argument::Memory(handle.expose_provenance())
+            }
+            ParameterKind::Image(access) => {
+                ensure(!value.is_null(), CL_INVALID_ARG_VALUE)?;
+                ensure(size == size_of::<cl_mem>(), CL_INVALID_ARG_SIZE)?;
+                // SAFETY: the program passes a handle, as the size says.
+                let handle = unsafe { value.cast::<cl_mem>().read_unaligned() };
+                let memory = Ref::<Memory>::of(handle)?;
+                let image = memory.image.ok_or(Code(CL_INVALID_MEM_OBJECT))?;
+                ensure(memory.context.is(self.context()), CL_INVALID_MEM_OBJECT)?;
+                ensure(
+                    image.fits(&parameter.type_name)
+                        && !(access.reads() && memory.is_write_only())
+                        && !(access.writes() && memory.is_read_only()),
+                    CL_INVALID_ARG_VALUE,
+                )?;
+                Argument::Memory(handle.expose_provenance())
+            }
+            ParameterKind::Sampler => {
+                ensure(!value.is_null(), CL_INVALID_SAMPLER)?;
+                ensure(size == size_of::<cl_sampler>(), CL_INVALID_ARG_SIZE)?;
+                // SAFETY: the program passes a handle, as the size says.
+                let sampler = unsafe { value.cast::<cl_sampler>().read_unaligned() };
+                let sampler = Ref::<Sampler>::of(sampler)?;
+                ensure(sampler.context.is(self.context()), CL_INVALID_SAMPLER)?;
+                let literal = sampler.literal().to_ne_bytes().map(MaybeUninit::new);
+                Argument::Value(literal.into_iter().collect())
+            }
+            ParameterKind::Local => {
+                ensure(value.is_null(), CL_INVALID_ARG_VALUE)?;
+                ensure(size != 0, CL_INVALID_ARG_SIZE)?;
+                Argument::Local(size as u64)
+            }
+        })
+    }
+
+    /// An address that a program passes as an argument.
+    pub(crate) fn address_argument(
+        &self,
+        index: cl_uint,
+        value: *const c_void,
+    ) -> Result<Argument> {
+        ensure(self.context().shares_memory, CL_INVALID_OPERATION)?;
+        let parameter = self.code.info.parameters.get(index as usize);
+        let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
+        ensure(
+            matches!(parameter.kind, ParameterKind::Memory(_)),
+            CL_INVALID_ARG_VALUE,
+        )?;
+        Ok(Argument::Address(value.expose_provenance()))
+    }
+
+    /// Sets an argument of a number that there is.
+    pub(crate) fn set(&self, index: cl_uint, argument: Argument) {
+        let mut arguments = self.arguments();
+        arguments.set[index as usize] = Some(argument);
+        arguments.last = None;
+    }
+
+    /// The device that a program asks about: it may leave it out if there is one.
+    fn device(&self, device: cl_device_id) -> Result<Ref<Device>> {
+        match &self.context().devices[..] {
+            [one] if device.is_null() => Ok(one.clone()),
+            _ => self.context().device(device),
+        }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.program.kernels.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[unsafe(export_name = "clCreateKernel")]
+pub(crate) unsafe extern "C" fn create_kernel(
+    program: cl_program,
+    name: *const c_char,
+    code: *mut cl_int,
+) -> cl_kernel {
+    let body = || {
+        let program = Ref::<Program>::of(program)?;
+        ensure(!name.is_null(), CL_INVALID_VALUE)?;
+        let built = program.built()?;
+        // SAFETY: the program passes a text that ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) }.to_str();
+        let info = name.ok().and_then(|name| built.program.kernel(name).ok());
+        let info = info.ok_or(Code(CL_INVALID_KERNEL_NAME))?;
+        Ok(Kernel::make(&program, &built, info)?.give())
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clCreateKernelsInProgram")]
+pub(crate) unsafe extern "C" fn create_kernels_in_program(
+    program: cl_program,
+    count: cl_uint,
+    kernels: *mut cl_kernel,
+    count_ret: *mut cl_uint,
+) -> cl_int {
+    entry(|| {
+        let program = Ref::<Program>::of(program)?;
+        let built = program.built()?;
+        let infos = built.program.kernels();
+        ensure(
+            kernels.is_null() || count as usize >= infos.len(),
+            CL_INVALID_VALUE,
+        )?;
+        if !kernels.is_null() {
+            let made: Result<Vec<_>> = infos
+                .iter()
+                .map(|info| Kernel::make(&program, &built, info))
+                .collect();
+            for (number, kernel) in made?.iter().enumerate() {
+                // SAFETY: the program passes room for as many, as was just compared.
+                unsafe { kernels.add(number).write(kernel.give()) };
+            }
+        }
+        if !count_ret.is_null() {
+            // SAFETY: the program passes where the number goes.
+            unsafe { count_ret.write(infos.len() as cl_uint) };
+        }
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "clCloneKernel")]
+pub(crate) unsafe extern "C" fn clone_kernel(kernel: cl_kernel, code: *mut cl_int) -> cl_kernel {
+    let body = || {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        let arguments = kernel.arguments().set.clone();
+        let clone = Kernel::with(kernel.program.clone(), kernel.code.clone(), Some(arguments))?;
+        let reaches = kernel.reaches.load(Ordering::Relaxed);
+        clone.reaches.store(reaches, Ordering::Relaxed);
+        Ok(clone.give())
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clRetainKernel")]
+pub(crate) unsafe extern "C" fn retain_kernel(kernel: cl_kernel) -> cl_int {
+    entry(|| retain::<Kernel>(kernel))
+}
+
+#[unsafe(export_name = "clReleaseKernel")]
+pub(crate) unsafe extern "C" fn release_kernel(kernel: cl_kernel) -> cl_int {
+    entry(|| release::<Kernel>(kernel))
+}
+
+#[unsafe(export_name = "clSetKernelArg")]
+pub(crate) unsafe extern "C" fn set_kernel_arg(
+    kernel: cl_kernel,
+    index: cl_uint,
+    size: usize,
+    value: *const c_void,
+) -> cl_int {
+    entry(|| {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        // SAFETY: as the program promises.
+        let argument = unsafe { kernel.argument(index, size, value) }?;
+        kernel.set(index, argument);
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "clGetKernelInfo")]
+pub(crate) unsafe extern "C" fn get_kernel_info(
+    kernel: cl_kernel,
+    name: cl_kernel_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        match name {
+            CL_KERNEL_FUNCTION_NAME => answer.text(kernel.code.name),
+            CL_KERNEL_NUM_ARGS => answer.value(kernel.code.info.parameters.len() as cl_uint),
+            CL_KERNEL_REFERENCE_COUNT => answer.value(kernel.references()),
+            CL_KERNEL_CONTEXT => answer.value(kernel.context().handle()),
+            CL_KERNEL_PROGRAM => answer.value(kernel.program.handle()),
+            CL_KERNEL_ATTRIBUTES => answer.text(&kernel.code.info.attributes.join(" ")),
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clGetKernelArgInfo")]
+pub(crate) unsafe extern "C" fn get_kernel_arg_info(
+    kernel: cl_kernel,
+    index: cl_uint,
+    name: cl_kernel_arg_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        let parameter = kernel.code.info.parameters.get(index as usize);
+        let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        match name {
+            CL_KERNEL_ARG_ADDRESS_QUALIFIER => answer.value(match parameter.kind {
+                ParameterKind::Value { .. } | ParameterKind::Sampler => {
+                    CL_KERNEL_ARG_ADDRESS_PRIVATE
+                }
+                ParameterKind::Memory(_) if parameter.is_constant => CL_KERNEL_ARG_ADDRESS_CONSTANT,
+                ParameterKind::Memory(_) | ParameterKind::Image(_) => CL_KERNEL_ARG_ADDRESS_GLOBAL,
+                ParameterKind::Local => CL_KERNEL_ARG_ADDRESS_LOCAL,
+            }),
+            CL_KERNEL_ARG_ACCESS_QUALIFIER => answer.value(match parameter.kind {
+                ParameterKind::Image(MemoryAccess::Write) => CL_KERNEL_ARG_ACCESS_WRITE_ONLY,
+                ParameterKind::Image(MemoryAccess::ReadWrite) => CL_KERNEL_ARG_ACCESS_READ_WRITE,
+                ParameterKind::Image(_) => CL_KERNEL_ARG_ACCESS_READ_ONLY,
+                _ => CL_KERNEL_ARG_ACCESS_NONE,
+            }),
+            CL_KERNEL_ARG_TYPE_NAME => answer.text(&parameter.type_name),
+            CL_KERNEL_ARG_TYPE_QUALIFIER => {
+                let has = |word: &str| parameter.qualifiers.split(' ').any(|one| one == word);
+                let bits = [
+                    ("const", CL_KERNEL_ARG_TYPE_CONST),
+                    ("restrict", CL_KERNEL_ARG_TYPE_RESTRICT),
+                    ("volatile", CL_KERNEL_ARG_TYPE_VOLATILE),
+                ];
+                let bits = bits.into_iter().filter(|(word, _)| has(word));
+                answer.value(bits.fold(CL_KERNEL_ARG_TYPE_NONE, |all, (_, bit)| all | bit))
+            }
+            CL_KERNEL_ARG_NAME => answer.text(&parameter.name),
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clGetKernelWorkGroupInfo")]
+pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
+    kernel: cl_kernel,
+    device: cl_device_id,
+    name: cl_kernel_work_group_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        let device = kernel.device(device)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        let required = kernel.code.info.required_local_size;
+        match name {
+            CL_KERNEL_WORK_GROUP_SIZE => answer.value(match required {
+                Some(size) => size.iter().map(|size| *size as usize).product(),
+                None => device.most_items(),
+            }),
+            CL_KERNEL_COMPILE_WORK_GROUP_SIZE => {
+                answer.slice(&required.unwrap_or_default().map(|size| size as usize))
+            }
+            CL_KERNEL_LOCAL_MEM_SIZE => {
+                let arguments = kernel.arguments();
+                let bytes = arguments
+                    .set
+                    .iter()
+                    .flatten()
+                    .map(|argument| match argument {
+                        Argument::Local(bytes) => *bytes,
+                        _ => 0,
+                    });
+                let own = kernel.code.info.local_bytes;
+                answer.value::<cl_ulong>(bytes.fold(own, u64::saturating_add))
+            }
+            CL_KERNEL_PRIVATE_MEM_SIZE => answer.value::<cl_ulong>(0),
+            CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(8_usize),
+            // Only kernels of custom devices have a global size of their own.
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clGetKernelSubGroupInfo")]
+pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
+    kernel: cl_kernel,
+    device: cl_device_id,
+    name: cl_kernel_sub_group_info,
+    input_size: usize,
+    input: *const c_void,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let kernel = Ref::<Kernel>::of(kernel)?;
+        let device = kernel.device(device)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        let given = || {
+            // SAFETY: the program passes so many bytes.
+            let given = unsafe { list(input_size / size_of::<usize>(), input.cast::<usize>()) };
+            let given = given.filter(|given| (1..=3).contains(&given.len()));
+            given.ok_or(Code(CL_INVALID_VALUE))
+        };
+        // A work-group is one sub-group.
+        match name {
+            CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE => {
+                let items = given()?
+                    .iter()
+                    .copied()
+                    .fold(1_usize, usize::saturating_mul);
+                answer.value(items)
+            }
+            CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE => {
+                given()?;
+                answer.value(1_usize)
+            }
+            CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT => {
+                let required = kernel.code.info.required_local_size;
+                let required = required.map(|size| size.map(|size| size as usize));
+                let local = match given()? {
+                    [1] => required.unwrap_or([device.most_items_along()[0], 1, 1]),
+                    [_] => [0; 3],
+                    _ => return fail(CL_INVALID_VALUE),
+                };
+                let dimensions = size / size_of::<usize>();
+                let is_whole = size.is_multiple_of(size_of::<usize>());
+                ensure(
+                    value.is_null() || is_whole && (1..=3).contains(&dimensions),
+                    CL_INVALID_VALUE,
+                )?;
+                match value.is_null() {
+                    true => answer.slice(&local),
+                    false => answer.slice(&local[..dimensions]),
+                }
+            }
+            CL_KERNEL_MAX_NUM_SUB_GROUPS => answer.value(1_usize),
+            // None is wanted by an attribute.
+            CL_KERNEL_COMPILE_NUM_SUB_GROUPS => answer.value(0_usize),
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}

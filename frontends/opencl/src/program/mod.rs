@@ -1,0 +1,656 @@
+//! Programs: texts in OpenCL C, and what devices make of them.
+//!
+//! A text is read by the compiler for processors, whichever devices it is for: that says which kernels there are, what
+//! they take, and what is wrong with it. Devices that compile OpenCL C themselves are given the text with the first
+//! launch. What is compiled is kept on disk; so a program's binary is its text with its options. One that was compiled or
+//! linked by itself (`link`) is bitcode, and so is one of SPIR-V (`il`).
+
+mod il;
+mod link;
+
+pub(crate) use il::*;
+pub(crate) use link::*;
+
+use crate::code::{Code, Result, create, ensure, entry, fail, list};
+use crate::context::Context;
+use crate::device::Device;
+use crate::handle::{Ref, object, release, retain};
+use crate::info::Answer;
+use opencl_sys::*;
+use quipu_clc::{ClcError, Unit};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Program {
+    pub(crate) context: Ref<Context>,
+    pub(crate) source: Arc<str>,
+    origin: Origin,
+    devices: Vec<Ref<Device>>,
+    builds: Mutex<Vec<Build>>,
+    /// Kernels that the program has of it: while there are any, it is not built again.
+    pub(crate) kernels: AtomicU32,
+}
+
+object!(Program, CL_INVALID_PROGRAM);
+
+/// What a program was made of.
+enum Origin {
+    Text,
+    /// A binary of a program of a text that was compiled with these options.
+    Binary(Arc<str>),
+    /// A binary of a program that was compiled or linked by itself.
+    Unit(Arc<Unit>),
+    /// A module of SPIR-V.
+    Il(Il),
+    /// Others, by linking.
+    Linked,
+}
+
+/// How a program was last built for a device.
+#[derive(Clone)]
+struct Build {
+    status: cl_build_status,
+    options: String,
+    log: String,
+    made: Option<Made>,
+}
+
+/// What a program was built to.
+#[derive(Clone)]
+enum Made {
+    Executable(Built),
+    /// It was compiled, to be linked.
+    Object(Arc<Unit>),
+    Library(Arc<Unit>),
+}
+
+/// A program whose kernels run.
+#[derive(Clone)]
+pub(crate) struct Built {
+    pub(crate) program: Arc<quipu_clc::Program>,
+    pub(crate) options: Arc<str>,
+    /// Of a program that was linked, what it was read from.
+    unit: Option<Arc<Unit>>,
+}
+
+impl Made {
+    fn executable(&self) -> Option<&Built> {
+        match self {
+            Self::Executable(built) => Some(built),
+            _ => None,
+        }
+    }
+
+    /// What may be linked of it.
+    fn unit(&self) -> Option<&Arc<Unit>> {
+        match self {
+            Self::Object(unit) | Self::Library(unit) => Some(unit),
+            Self::Executable(_) => None,
+        }
+    }
+
+    /// What the compiler warned of.
+    fn warnings(&self) -> &str {
+        match self {
+            Self::Executable(built) => built.program.warnings(),
+            Self::Object(unit) | Self::Library(unit) => unit.warnings(),
+        }
+    }
+
+    fn binary_type(&self) -> cl_program_binary_type {
+        match self {
+            Self::Executable(_) => CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
+            Self::Object(_) => CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT,
+            Self::Library(_) => CL_PROGRAM_BINARY_TYPE_LIBRARY,
+        }
+    }
+
+    fn binary(&self, source: &str) -> Vec<u8> {
+        match self {
+            Self::Executable(built) => match &built.unit {
+                Some(unit) => link::binary(b'e', unit),
+                None => binary(source, &built.options),
+            },
+            Self::Object(unit) => link::binary(b'o', unit),
+            Self::Library(unit) => link::binary(b'l', unit),
+        }
+    }
+}
+
+impl Build {
+    fn none() -> Self {
+        Self {
+            status: CL_BUILD_NONE,
+            options: String::new(),
+            log: String::new(),
+            made: None,
+        }
+    }
+}
+
+/// What a binary begins with. The number is that of its form.
+const BINARY: &[u8; 16] = b"Quipu program 1\n";
+
+fn binary(source: &str, options: &str) -> Vec<u8> {
+    let mut bytes = BINARY.to_vec();
+    bytes.extend((options.len() as u64).to_le_bytes());
+    bytes.extend(options.as_bytes());
+    bytes.extend(source.as_bytes());
+    bytes
+}
+
+/// The text and options of a binary.
+fn of_binary(bytes: &[u8]) -> Option<(String, String)> {
+    let (length, rest) = bytes.strip_prefix(BINARY)?.split_first_chunk()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    let (options, source) = rest.split_at_checked(length)?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+    Some((text(source)?, text(options)?))
+}
+
+impl Program {
+    fn create(
+        context: Ref<Context>,
+        devices: Vec<Ref<Device>>,
+        source: &str,
+        origin: Origin,
+        build: Build,
+    ) -> Result<Ref<Self>> {
+        let builds = Mutex::new(vec![build; devices.len()]);
+        Ref::new(Self {
+            context,
+            source: source.into(),
+            origin,
+            devices,
+            builds,
+            kernels: AtomicU32::new(0),
+        })
+    }
+
+    fn builds(&self) -> MutexGuard<'_, Vec<Build>> {
+        self.builds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it was built to; the same for each device for which it was.
+    pub(crate) fn built(&self) -> Result<Built> {
+        let builds = self.builds();
+        let mut made = builds.iter().filter_map(|build| build.made.as_ref());
+        let built = made.find_map(Made::executable).cloned();
+        built.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))
+    }
+
+    /// True if it was built for a device.
+    pub(crate) fn is_built_for(&self, device: &Ref<Device>) -> bool {
+        let builds = self.builds();
+        let mut pairs = self.devices.iter().zip(builds.iter());
+        pairs.any(|(of, build)| {
+            let made = build.made.as_ref();
+            of.is(device) && made.and_then(Made::executable).is_some()
+        })
+    }
+
+    fn is_il(&self) -> bool {
+        matches!(self.origin, Origin::Il(_))
+    }
+
+    fn number_of(&self, device: cl_device_id) -> Result<usize> {
+        let device = Ref::<Device>::of(device)?;
+        let number = self.devices.iter().position(|one| one.is(&device));
+        number.ok_or(Code(CL_INVALID_DEVICE))
+    }
+
+    /// The numbers of devices that a program means: of all that take it, if it names none. What is built for a device is
+    /// built for its parts.
+    ///
+    /// # Safety
+    /// The pointer is null, or valid for reads of so many handles.
+    unsafe fn numbers(&self, count: cl_uint, devices: *const cl_device_id) -> Result<Vec<usize>> {
+        // SAFETY: as the caller promises.
+        let devices = unsafe { list(count as usize, devices) }.ok_or(Code(CL_INVALID_VALUE))?;
+        match devices {
+            [] => {
+                let all = self.devices.iter().enumerate();
+                let taking = all.filter(|(_, device)| !self.is_il() || device.takes_il());
+                Ok(taking.map(|(number, _)| number).collect())
+            }
+            some => {
+                let mut numbers = Vec::new();
+                for device in some {
+                    let whole = &self.devices[self.number_of(*device)?];
+                    let parts = self.devices.iter().enumerate();
+                    let parts = parts.filter(|(_, part)| Device::is_of(part, whole));
+                    ensure(!self.is_il() || whole.takes_il(), CL_INVALID_OPERATION)?;
+                    numbers.extend(parts.map(|(number, _)| number));
+                }
+                Ok(numbers)
+            }
+        }
+    }
+
+    /// Has something made of the program for some of its devices, and keeps how that went. The codes are those of options
+    /// that are none, and of a text that is at fault.
+    fn make(
+        &self,
+        numbers: &[usize],
+        options: &str,
+        codes: [cl_int; 2],
+        make: impl FnOnce() -> std::result::Result<Made, ClcError>,
+    ) -> Result<()> {
+        ensure(
+            self.kernels.load(Ordering::Acquire) == 0,
+            CL_INVALID_OPERATION,
+        )?;
+        let build = |status| Build {
+            status,
+            options: options.to_owned(),
+            ..Build::none()
+        };
+        {
+            let mut builds = self.builds();
+            let is_going_on =
+                |number: &usize| matches!(builds[*number].status, CL_BUILD_IN_PROGRESS);
+            ensure(!numbers.iter().any(is_going_on), CL_INVALID_OPERATION)?;
+            for number in numbers {
+                builds[*number] = build(CL_BUILD_IN_PROGRESS);
+            }
+        }
+        let (build, result) = match make() {
+            Ok(made) => {
+                let mut build = build(CL_BUILD_SUCCESS);
+                build.log = made.warnings().to_owned();
+                build.made = Some(made);
+                (build, Ok(()))
+            }
+            Err(error) => {
+                let [bad_options, bad_text] = codes;
+                let code = match &error {
+                    ClcError::Missing | ClcError::NoCompiler | ClcError::NoTranslator => {
+                        tracing::error!("{error}");
+                        CL_COMPILER_NOT_AVAILABLE
+                    }
+                    ClcError::Option(_) => bad_options,
+                    _ => bad_text,
+                };
+                let mut build = build(CL_BUILD_ERROR);
+                build.log = error.to_string();
+                (build, fail(code))
+            }
+        };
+        let mut builds = self.builds();
+        for number in numbers {
+            builds[*number] = build.clone();
+        }
+        result
+    }
+
+    /// Builds the program for some of its devices.
+    fn build(&self, numbers: &[usize], options: &str) -> Result<()> {
+        // A binary is compiled already: what it was compiled with is what counts.
+        let used = match &self.origin {
+            Origin::Binary(options) => options,
+            Origin::Linked => return fail(CL_INVALID_OPERATION),
+            _ => options,
+        };
+        let used = &self.with_truth_of_images(used);
+        let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
+        self.make(numbers, options, codes, || {
+            let (program, unit) = match &self.origin {
+                Origin::Unit(unit) => (quipu_clc::Program::of(unit)?, Some(unit.clone())),
+                Origin::Il(il) => {
+                    quipu_clc::checked_options(options)?;
+                    let unit = Arc::new(il.unit()?);
+                    (quipu_clc::Program::of(&unit)?, Some(unit))
+                }
+                _ => (quipu_clc::Program::new(&self.source, used)?, None),
+            };
+            let are_native = numbers.iter().all(|number| self.devices[*number].is_native());
+            if program.variable_bytes() != 0 && !are_native {
+                return Err(ClcError::Refused(
+                    "error: variables at program scope in global memory are shared by kernels on processors alone".into(),
+                ));
+            }
+            Ok(Made::Executable(Built {
+                program: Arc::new(program),
+                options: used.as_str().into(),
+                unit,
+            }))
+        })
+    }
+
+    /// Options with what has the compiler not say that there are images, where a device of the context has none.
+    fn with_truth_of_images(&self, options: &str) -> String {
+        let devices = &self.context.devices;
+        match devices.iter().all(|device| device.has_images()) {
+            true => options.to_owned(),
+            false => format!("{options} {}", quipu_clc::NO_IMAGES),
+        }
+    }
+}
+
+/// Options that a program passes as a text, or not.
+///
+/// # Safety
+/// The pointer is null, or that of a text that ends with a zero.
+unsafe fn options_of(options: *const c_char) -> String {
+    match options.is_null() {
+        true => String::new(),
+        // SAFETY: as the caller promises.
+        false => unsafe { CStr::from_ptr(options) }
+            .to_string_lossy()
+            .into_owned(),
+    }
+}
+
+#[unsafe(export_name = "clCreateProgramWithSource")]
+pub(crate) unsafe extern "C" fn create_program_with_source(
+    context: cl_context,
+    count: cl_uint,
+    texts: *mut *const c_char,
+    lengths: *const usize,
+    code: *mut cl_int,
+) -> cl_program {
+    let body = || {
+        let context = Ref::<Context>::of(context)?;
+        // SAFETY: the program passes so many texts.
+        let texts = unsafe { list(count as usize, texts) };
+        let texts = texts
+            .filter(|texts| !texts.is_empty())
+            .ok_or(Code(CL_INVALID_VALUE))?;
+        let mut source = Vec::new();
+        for (number, text) in texts.iter().enumerate() {
+            ensure(!text.is_null(), CL_INVALID_VALUE)?;
+            let length = match lengths.is_null() {
+                true => 0,
+                // SAFETY: the program passes as many lengths as texts.
+                false => unsafe { lengths.add(number).read() },
+            };
+            let bytes = match length {
+                // SAFETY: a text without a length ends with a zero.
+                0 => unsafe { CStr::from_ptr(*text) }.to_bytes(),
+                // SAFETY: the program passes so many bytes.
+                length => unsafe { std::slice::from_raw_parts(text.cast(), length) },
+            };
+            source.extend_from_slice(bytes);
+        }
+        // A length may count the zero that ends a text.
+        source.retain(|byte| *byte != 0);
+        let devices = context.devices.clone();
+        let source = String::from_utf8_lossy(&source);
+        Ok(Program::create(context, devices, &source, Origin::Text, Build::none())?.give())
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clCreateProgramWithBinary")]
+pub(crate) unsafe extern "C" fn create_program_with_binary(
+    context: cl_context,
+    count: cl_uint,
+    devices: *const cl_device_id,
+    lengths: *const usize,
+    binaries: *mut *const u8,
+    statuses: *mut cl_int,
+    code: *mut cl_int,
+) -> cl_program {
+    let body = || {
+        let context = Ref::<Context>::of(context)?;
+        // SAFETY: the program passes so many of each.
+        let lists = unsafe {
+            (
+                list(count as usize, devices),
+                list(count as usize, lengths),
+                list(count as usize, binaries),
+            )
+        };
+        let (Some(devices), Some(lengths), Some(binaries)) = lists else {
+            return fail(CL_INVALID_VALUE);
+        };
+        ensure(!devices.is_empty(), CL_INVALID_VALUE)?;
+        let devices: Result<Vec<_>> = devices
+            .iter()
+            .map(|device| context.device(*device))
+            .collect();
+        let mut known: Option<Read> = None;
+        let mut result = Ok(());
+        for (number, (length, binary)) in lengths.iter().zip(binaries).enumerate() {
+            let status = if *length == 0 || binary.is_null() {
+                CL_INVALID_VALUE
+            } else {
+                // SAFETY: the program passes so many bytes.
+                let bytes = unsafe { std::slice::from_raw_parts(*binary, *length) };
+                match Read::new(bytes) {
+                    // All are of one program.
+                    Some(read) if known.as_ref().is_none_or(|known| *known == read) => {
+                        known = Some(read);
+                        CL_SUCCESS
+                    }
+                    _ => CL_INVALID_BINARY,
+                }
+            };
+            if !statuses.is_null() {
+                // SAFETY: the program passes room for as many codes.
+                unsafe { statuses.add(number).write(status) };
+            }
+            result = result.and(ensure(status == CL_SUCCESS, status));
+        }
+        result?;
+        let (source, origin, build) = known.ok_or(Code(CL_INVALID_BINARY))?.into_parts();
+        Ok(Program::create(context, devices?, &source, origin, build)?.give())
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clCreateProgramWithBuiltInKernels")]
+pub(crate) unsafe extern "C" fn create_program_with_built_in_kernels(
+    context: cl_context,
+    _count: cl_uint,
+    _devices: *const cl_device_id,
+    _names: *const c_char,
+    code: *mut cl_int,
+) -> cl_program {
+    let body = || {
+        Ref::<Context>::of(context)?;
+        // No device lists any.
+        fail(CL_INVALID_VALUE)
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clSetProgramReleaseCallback")]
+pub(crate) unsafe extern "C" fn set_program_release_callback(
+    program: cl_program,
+    _call: Option<unsafe extern "C" fn(cl_program, *mut c_void)>,
+    _data: *mut c_void,
+) -> cl_int {
+    entry(|| {
+        Ref::<Program>::of(program)?;
+        // Programs have no destructors at program scope: deprecated by OpenCL 3.0.
+        fail(CL_INVALID_OPERATION)
+    })
+}
+
+#[unsafe(export_name = "clRetainProgram")]
+pub(crate) unsafe extern "C" fn retain_program(program: cl_program) -> cl_int {
+    entry(|| retain::<Program>(program))
+}
+
+#[unsafe(export_name = "clReleaseProgram")]
+pub(crate) unsafe extern "C" fn release_program(program: cl_program) -> cl_int {
+    entry(|| release::<Program>(program))
+}
+
+/// A function that is called when a build is over.
+type BuildCallback = Option<unsafe extern "C" fn(cl_program, *mut c_void)>;
+
+#[unsafe(export_name = "clBuildProgram")]
+pub(crate) unsafe extern "C" fn build_program(
+    handle: cl_program,
+    count: cl_uint,
+    devices: *const cl_device_id,
+    options: *const c_char,
+    call: BuildCallback,
+    data: *mut c_void,
+) -> cl_int {
+    entry(|| {
+        let program = Ref::<Program>::of(handle)?;
+        ensure(call.is_some() || data.is_null(), CL_INVALID_VALUE)?;
+        // SAFETY: the program passes so many handles.
+        let numbers = unsafe { program.numbers(count, devices) }?;
+        // SAFETY: the program passes a text that ends with a zero.
+        let options = unsafe { options_of(options) };
+        let result = program.build(&numbers, &options);
+        // SAFETY: the program gave the function to be called so.
+        unsafe { call_back(call, handle, data, result) }
+    })
+}
+
+/// Tells a program that asked to be told that something was made. The outcome is asked for then.
+///
+/// # Safety
+/// The function may be called with the handle and the pointer.
+unsafe fn call_back(
+    call: BuildCallback,
+    handle: cl_program,
+    data: *mut c_void,
+    result: Result<()>,
+) -> Result<()> {
+    let Some(call) = call else { return result };
+    let was_tried = matches!(
+        result,
+        Ok(())
+            | Err(Code(
+                CL_BUILD_PROGRAM_FAILURE | CL_COMPILE_PROGRAM_FAILURE | CL_LINK_PROGRAM_FAILURE
+            ))
+    );
+    if !was_tried {
+        return result;
+    }
+    // SAFETY: as the caller promises.
+    unsafe { call(handle, data) };
+    Ok(())
+}
+
+#[unsafe(export_name = "clGetProgramInfo")]
+pub(crate) unsafe extern "C" fn get_program_info(
+    program: cl_program,
+    name: cl_program_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let program = Ref::<Program>::of(program)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        let binaries = || -> Vec<Vec<u8>> {
+            let builds = program.builds();
+            let binaries = builds.iter().map(|build| match &build.made {
+                Some(made) => made.binary(&program.source),
+                None => match &program.origin {
+                    Origin::Binary(options) => binary(&program.source, options),
+                    _ => Vec::new(),
+                },
+            });
+            binaries.collect()
+        };
+        match name {
+            CL_PROGRAM_REFERENCE_COUNT => answer.value(program.references()),
+            CL_PROGRAM_CONTEXT => answer.value(program.context.handle()),
+            CL_PROGRAM_NUM_DEVICES => answer.value(program.devices.len() as cl_uint),
+            CL_PROGRAM_DEVICES => {
+                let devices: Vec<_> = program.devices.iter().map(Ref::handle).collect();
+                answer.slice(&devices)
+            }
+            CL_PROGRAM_SOURCE => answer.text(match program.origin {
+                Origin::Text => &program.source,
+                _ => "",
+            }),
+            CL_PROGRAM_IL => match &program.origin {
+                Origin::Il(il) => answer.slice(il.bytes()),
+                _ => answer.slice::<u8>(&[]),
+            },
+            CL_PROGRAM_BINARY_SIZES => {
+                let sizes: Vec<usize> = binaries().iter().map(Vec::len).collect();
+                answer.slice(&sizes)
+            }
+            CL_PROGRAM_BINARIES => {
+                let binaries = binaries();
+                let places = answer.pointers(binaries.len())?;
+                for (place, binary) in places.into_iter().flatten().zip(&binaries) {
+                    if !place.is_null() {
+                        // SAFETY: the program passes room for as many bytes as `CL_PROGRAM_BINARY_SIZES` says.
+                        unsafe { place.copy_from_nonoverlapping(binary.as_ptr(), binary.len()) };
+                    }
+                }
+                answer.only_size(binaries.len() * size_of::<*mut u8>())
+            }
+            CL_PROGRAM_NUM_KERNELS => answer.value(program.built()?.program.kernels().len()),
+            CL_PROGRAM_KERNEL_NAMES => {
+                let built = program.built()?;
+                let kernels = built.program.kernels().iter();
+                let names: Vec<&str> = kernels.map(|kernel| kernel.name.as_str()).collect();
+                answer.text(&names.join(";"))
+            }
+            CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT | CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT => {
+                answer.truth(false)
+            }
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clGetProgramBuildInfo")]
+pub(crate) unsafe extern "C" fn get_program_build_info(
+    program: cl_program,
+    device: cl_device_id,
+    name: cl_program_build_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let program = Ref::<Program>::of(program)?;
+        let number = program.number_of(device)?;
+        let build = program.builds()[number].clone();
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        match name {
+            CL_PROGRAM_BUILD_STATUS => answer.value(build.status),
+            CL_PROGRAM_BUILD_OPTIONS => answer.text(&build.options),
+            CL_PROGRAM_BUILD_LOG => answer.text(&build.log),
+            CL_PROGRAM_BINARY_TYPE => {
+                let made = build.made.as_ref();
+                // A binary of a program that was built is that before it is built again.
+                let unbuilt = match program.origin {
+                    Origin::Binary(_) | Origin::Unit(_) => CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
+                    Origin::Text | Origin::Il(_) | Origin::Linked => CL_PROGRAM_BINARY_TYPE_NONE,
+                };
+                answer.value(made.map_or(unbuilt, Made::binary_type))
+            }
+            CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => {
+                let made = build.made.as_ref().and_then(Made::executable);
+                answer.value(made.map_or(0, |built| built.program.variable_bytes() as usize))
+            }
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_is_its_text_and_options_and_nothing_else_is_one() {
+        let bytes = binary("kernel void k() {}", "-D N=4");
+        let read = of_binary(&bytes);
+        assert_eq!(read, Some(("kernel void k() {}".into(), "-D N=4".into())));
+        for length in 0..bytes.len() - "kernel void k() {}".len() {
+            assert_eq!(of_binary(&bytes[..length]), None, "{length}");
+        }
+        assert_eq!(of_binary(b"\x7fELF and more than that"), None);
+    }
+}

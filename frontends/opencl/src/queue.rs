@@ -1,0 +1,219 @@
+//! Command queues.
+
+use crate::code::{Code, Result, create, ensure, entry, fail};
+use crate::context::{Context, pairs};
+use crate::device::Device;
+use crate::handle::{Ref, object, release, retain};
+use crate::info::Answer;
+use opencl_sys::*;
+use quipu_scheduler::{Priority, QueueOptions};
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Queue {
+    pub(crate) core: quipu_scheduler::Queue,
+    pub(crate) context: Ref<Context>,
+    pub(crate) device: Ref<Device>,
+    pub(crate) properties: cl_command_queue_properties,
+    /// As the program said them.
+    said: Vec<cl_queue_properties>,
+    /// Of its context's queues.
+    number: u64,
+    /// The last command that reads or writes the host's memory, of an in-order queue.
+    last_of_host_memory: Mutex<Option<quipu_scheduler::Event>>,
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        if let Some(end) = self.context.queues.remove(self.number) {
+            // Commands in flight may use shared memory, which is the context's.
+            let context = self.context.clone();
+            end.on_complete(move |_| drop(context));
+        }
+    }
+}
+
+object!(Queue, CL_INVALID_COMMAND_QUEUE);
+
+impl Queue {
+    pub(crate) fn is_out_of_order(&self) -> bool {
+        self.properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
+    }
+
+    pub(crate) fn last_of_host_memory(&self) -> MutexGuard<'_, Option<quipu_scheduler::Event>> {
+        self.last_of_host_memory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_profiled(&self) -> bool {
+        self.properties & CL_QUEUE_PROFILING_ENABLE != 0
+    }
+}
+
+fn make(
+    context: cl_context,
+    device: cl_device_id,
+    properties: cl_command_queue_properties,
+    priority: Priority,
+    said: Vec<cl_queue_properties>,
+) -> Result<*mut c_void> {
+    let context = Ref::<Context>::of(context)?;
+    let device = context.device(device)?;
+    const KNOWN: cl_command_queue_properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+        | CL_QUEUE_PROFILING_ENABLE
+        | CL_QUEUE_ON_DEVICE
+        | CL_QUEUE_ON_DEVICE_DEFAULT;
+    ensure(properties & !KNOWN == 0, CL_INVALID_VALUE)?;
+    ensure(
+        properties & (CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT) == 0,
+        CL_INVALID_QUEUE_PROPERTIES,
+    )?;
+    let options = QueueOptions {
+        in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
+        profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
+        // Programs subtract one command's times from another's.
+        one_at_a_time: properties & CL_QUEUE_PROFILING_ENABLE != 0,
+        priority,
+        ..QueueOptions::default()
+    };
+    let core = context.core.queue(&device.core, options)?;
+    let queue = Ref::new(Queue {
+        number: context.queues.add(&core),
+        last_of_host_memory: Mutex::default(),
+        core,
+        context,
+        device,
+        properties,
+        said,
+    })?;
+    Ok(queue.give())
+}
+
+#[unsafe(export_name = "clCreateCommandQueue")]
+pub(crate) unsafe extern "C" fn create_command_queue(
+    context: cl_context,
+    device: cl_device_id,
+    properties: cl_command_queue_properties,
+    code: *mut cl_int,
+) -> cl_command_queue {
+    let body = || make(context, device, properties, Priority::Normal, Vec::new());
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clCreateCommandQueueWithProperties")]
+pub(crate) unsafe extern "C" fn create_command_queue_with_properties(
+    context: cl_context,
+    device: cl_device_id,
+    properties: *const cl_queue_properties,
+    code: *mut cl_int,
+) -> cl_command_queue {
+    let body = || {
+        // SAFETY: the program passes a list that ends with a zero, or null.
+        let (pairs, said) = unsafe { pairs(properties) };
+        let (mut bits, mut priority) = (0, Priority::Normal);
+        for (key, value) in pairs {
+            if key == CL_QUEUE_PRIORITY_KHR {
+                priority = match u32::try_from(value).unwrap_or(0) {
+                    CL_QUEUE_PRIORITY_HIGH_KHR => Priority::High,
+                    CL_QUEUE_PRIORITY_MED_KHR => Priority::Normal,
+                    CL_QUEUE_PRIORITY_LOW_KHR => Priority::Low,
+                    _ => return fail(CL_INVALID_VALUE),
+                };
+                continue;
+            }
+            match u32::try_from(key).unwrap_or(0) {
+                CL_QUEUE_PROPERTIES => bits = value,
+                CL_QUEUE_SIZE => return fail(CL_INVALID_QUEUE_PROPERTIES),
+                _ => return fail(CL_INVALID_VALUE),
+            }
+        }
+        make(context, device, bits, priority, said)
+    };
+    // SAFETY: the program passes where the code goes.
+    unsafe { create(code, body) }
+}
+
+#[unsafe(export_name = "clRetainCommandQueue")]
+pub(crate) unsafe extern "C" fn retain_command_queue(queue: cl_command_queue) -> cl_int {
+    entry(|| retain::<Queue>(queue))
+}
+
+#[unsafe(export_name = "clReleaseCommandQueue")]
+pub(crate) unsafe extern "C" fn release_command_queue(queue: cl_command_queue) -> cl_int {
+    entry(|| {
+        // Releasing a queue flushes it.
+        Ref::<Queue>::of(queue)?.core.flush();
+        release::<Queue>(queue)
+    })
+}
+
+#[unsafe(export_name = "clGetCommandQueueInfo")]
+pub(crate) unsafe extern "C" fn get_command_queue_info(
+    queue: cl_command_queue,
+    name: cl_command_queue_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    entry(|| {
+        let queue = Ref::<Queue>::of(queue)?;
+        // SAFETY: the program passes what it wants the answer in.
+        let answer = unsafe { Answer::new(size, value, size_ret) };
+        match name {
+            CL_QUEUE_CONTEXT => answer.value(queue.context.handle()),
+            CL_QUEUE_DEVICE => answer.value(queue.device.handle()),
+            CL_QUEUE_REFERENCE_COUNT => answer.value(queue.references()),
+            CL_QUEUE_PROPERTIES => answer.value(queue.properties),
+            CL_QUEUE_PROPERTIES_ARRAY => answer.slice(&queue.said),
+            // Queues are the host's.
+            CL_QUEUE_SIZE => fail(CL_INVALID_COMMAND_QUEUE),
+            CL_QUEUE_DEVICE_DEFAULT => answer.value(std::ptr::null_mut::<c_void>()),
+            _ => fail(CL_INVALID_VALUE),
+        }
+    })
+}
+
+#[unsafe(export_name = "clSetCommandQueueProperty")]
+pub(crate) unsafe extern "C" fn set_command_queue_property(
+    queue: cl_command_queue,
+    _properties: cl_command_queue_properties,
+    _enable: cl_bool,
+    _old: *mut cl_command_queue_properties,
+) -> cl_int {
+    // Deprecated by OpenCL 1.1.
+    entry(|| {
+        Ref::<Queue>::of(queue)?;
+        fail(CL_INVALID_OPERATION)
+    })
+}
+
+#[unsafe(export_name = "clSetDefaultDeviceCommandQueue")]
+pub(crate) unsafe extern "C" fn set_default_device_command_queue(
+    context: cl_context,
+    device: cl_device_id,
+    _queue: cl_command_queue,
+) -> cl_int {
+    entry(|| {
+        Ref::<Context>::of(context)?.device(device)?;
+        // No device has queues of its own.
+        fail(CL_INVALID_OPERATION)
+    })
+}
+
+#[unsafe(export_name = "clFlush")]
+pub(crate) unsafe extern "C" fn flush(queue: cl_command_queue) -> cl_int {
+    entry(|| {
+        Ref::<Queue>::of(queue)?.core.flush();
+        Ok(())
+    })
+}
+
+#[unsafe(export_name = "clFinish")]
+pub(crate) unsafe extern "C" fn finish(queue: cl_command_queue) -> cl_int {
+    entry(|| {
+        let queue = Ref::<Queue>::of(queue)?;
+        queue.core.wait().map_err(Code::from)
+    })
+}

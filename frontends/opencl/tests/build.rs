@@ -1,0 +1,92 @@
+//! Builds: their options, what their logs say, and programs that do not wait for their children.
+
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use opencl_sys::*;
+use std::time::{SystemTime, UNIX_EPOCH};
+use support::*;
+
+const WARNED: &str = "kernel void k(global int *x) { int forgotten; x[0] = 1; }";
+
+/// A text that no compiler has seen yet, so that nothing is kept of it on disk.
+fn new(text: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    format!("{text}\n// {} {now:?}\n", std::process::id())
+}
+
+#[test]
+fn a_build_that_succeeds_has_warnings_in_its_log() {
+    let setup = Setup::new();
+    let text = new(WARNED);
+    // The second time it comes from disk.
+    for _ in 0..2 {
+        let (_, code, log) = setup.try_build(&text, "-Wall");
+        assert_eq!(code, CL_SUCCESS, "{log}");
+        assert!(log.starts_with("program:1:"), "{log}");
+        assert!(log.contains("unused variable 'forgotten'"), "{log}");
+    }
+    for options in ["", "-Wall -w", "-w -Wall", "-Wall -Wno-unused-variable"] {
+        let (_, code, log) = setup.try_build(WARNED, options);
+        assert_eq!((code, log.as_str()), (CL_SUCCESS, ""), "{options}");
+    }
+    let (_, code, log) = setup.try_build(WARNED, "-Wall -Werror");
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE);
+    assert!(log.contains("error: unused variable"), "{log}");
+}
+
+#[test]
+fn an_option_that_is_none_has_a_code_of_its_own() {
+    let setup = Setup::new();
+    let text = "kernel void k(global int *x) { x[0] = 1; }";
+    let bad = ["-foo", "-cl-bogus", "-cl-std=CL9.0", "-Wl,-x", "-D", "x.cl"];
+    for options in bad {
+        let (_, code, log) = setup.try_build(text, options);
+        assert_eq!(code, CL_INVALID_BUILD_OPTIONS, "{options}: {log}");
+        assert!(log.contains("is not taken"), "{options}: {log}");
+    }
+    let good = [
+        "-cl-std=CL1.1 -g -O3 -cl-opt-disable -cl-kernel-arg-info",
+        "-cl-std=CL1.2 -cl-strict-aliasing -cl-denorms-are-zero",
+        "-cl-std=CL3.0 -cl-uniform-work-group-size -cl-no-subgroup-ifp",
+        "-cl-fast-relaxed-math -cl-mad-enable -cl-no-signed-zeros -cl-finite-math-only",
+        "-cl-single-precision-constant -cl-fp32-correctly-rounded-divide-sqrt",
+        "-cl-unsafe-math-optimizations -D A=1 -DB -I . -Werror",
+        "-cl-nv-verbose -cl-amd-media-ops -fno-bin-source -save-temps -x clc -m64 -D A=1 -U A",
+    ];
+    for options in good {
+        let (_, code, log) = setup.try_build(text, options);
+        assert_eq!((code, log.as_str()), (CL_SUCCESS, ""), "{options}");
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn programs_that_ignore_what_becomes_of_their_children_build() {
+    // SAFETY: no code of ours. The other tests here hold with and without it.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    let setup = Setup::new();
+    let kernel = setup.kernel(&new("kernel void k(global int *x) { x[0] = 7; }"), "k");
+    let buffer = setup.buffer(&[1_i32]);
+    assert_eq!(set(kernel, 0, &buffer), CL_SUCCESS);
+    let one = 1;
+    // SAFETY: one dimension.
+    ok(unsafe {
+        clEnqueueNDRangeKernel()(
+            setup.queue,
+            kernel,
+            1,
+            std::ptr::null(),
+            &raw const one,
+            std::ptr::null(),
+            0,
+            std::ptr::null(),
+            std::ptr::null_mut(),
+        )
+    });
+    assert_eq!(setup.read::<i32>(buffer, 1), [7]);
+    let (_, code, log) = setup.try_build(&new("kernel void k() { nothing(); }"), "");
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE);
+    assert!(log.contains("nothing"), "{log}");
+}

@@ -1,0 +1,116 @@
+//! Programs that this one starts, and what they say.
+//!
+//! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that waits for any. Then a status
+//! is lost. So what a program printed counts, and its status where there is one.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// What a program printed, and how it ended.
+pub(crate) struct Ended {
+    /// None if another part of this program took it.
+    status: Option<ExitStatus>,
+    pub(crate) stdout: Vec<u8>,
+    stderr: Vec<u8>,
+}
+
+impl Ended {
+    /// True if the program is known to have failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.status.is_some_and(|status| !status.success())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => write!(f, "{status}")?,
+            None => write!(f, "its status is not known, for SIGCHLD is ignored here")?,
+        }
+        write!(f, "; {}", String::from_utf8_lossy(&self.stderr).trim())
+    }
+}
+
+/// Runs a program with an input, until it has ended.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (mut to, mut said, mut wrong) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A compiler that ends before it has read all says why by its status. The signal would end a program in C.
+            // It stays pending for this thread, and is gone with it.
+            hold_broken_pipes();
+            let _ = to.as_mut().map(|to| to.write_all(input));
+        });
+        let stderr = &mut stderr;
+        scope.spawn(move || wrong.as_mut().map(|wrong| wrong.read_to_end(stderr)));
+        said.as_mut().map(|said| said.read_to_end(&mut stdout))
+    })
+    .transpose()?;
+    let status = match child.wait() {
+        Err(error) if is_of_no_child(&error) => None,
+        status => Some(status?),
+    };
+    Ok(Ended {
+        status,
+        stdout,
+        stderr,
+    })
+}
+
+#[cfg(unix)]
+fn is_of_no_child(error: &std::io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECHILD)
+}
+
+#[cfg(not(unix))]
+fn is_of_no_child(_error: &std::io::Error) -> bool {
+    false
+}
+
+/// Has this process wait for its children itself, whatever the program that started it does with its own.
+#[cfg(unix)]
+pub(crate) fn wait_for_own() {
+    // SAFETY: the default is no code of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+#[cfg(not(unix))]
+pub(crate) fn wait_for_own() {}
+
+/// Keeps this thread from being told by a signal that a pipe has no reader.
+#[cfg(unix)]
+fn hold_broken_pipes() {
+    // SAFETY: a set of signals that is made whole before it is used, and this thread's own mask.
+    unsafe {
+        let mut signals = std::mem::MaybeUninit::uninit();
+        libc::sigemptyset(signals.as_mut_ptr());
+        libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+#[cfg(not(unix))]
+fn hold_broken_pipes() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_compiler_that_reads_nothing_does_not_end_the_program() {
+        // As it is in programs in C.
+        // SAFETY: the default is no code of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        let ended = run(Command::new("true"), &vec![b' '; 8 << 20]).unwrap();
+        assert!(!ended.has_failed());
+    }
+}

@@ -1,0 +1,433 @@
+//! The compiler as the rest of the program sees it: starts its process, and keeps on disk what it makes.
+
+use crate::child;
+use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};
+use crate::compiler::{Answer, Output, Request, Scratch, receive, send};
+use crate::metadata::{KernelInfo, Layout};
+use crate::spirv::SpirV;
+use quipu_device_queue::disk::{self, Key};
+use quipu_environment::CLC;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Why OpenCL C is not compiled, or does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClcError {
+    /// The machine has no LLVM, or none that is known.
+    #[error("{}", MISSING)]
+    Missing,
+    /// The machine has no translator of SPIR-V, or none whose output the machine's LLVM reads.
+    #[error("{}", NO_TRANSLATOR)]
+    NoTranslator,
+    /// The compiler's own program is not found.
+    #[error(
+        "the compiler's program is not found; put `quipu` or `quipu-clc` beside this program or into PATH, \
+         or name it in QUIPU_CLC"
+    )]
+    NoCompiler,
+    /// The text is at fault: what clang says of it.
+    #[error("{0}")]
+    Refused(String),
+    /// An option is none that is taken.
+    #[error(
+        "option '{0}' is not taken; OpenCL's own are: -D NAME, -D NAME=VALUE, -I FOLDER, -cl-…, -w, -W…, -Werror, -O0 to -O3, -g"
+    )]
+    Option(String),
+    /// The program has no such kernel.
+    #[error("the program has no kernel '{name}'; {}", kernels_there(there))]
+    NoKernel {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        there: Vec<String>,
+    },
+    /// A launch is not what the kernel takes.
+    #[error("{0}")]
+    Launch(String),
+    /// The compiler has failed: it crashed, or took more time or memory than it may.
+    #[error("the compiler failed: {0}")]
+    Failed(String),
+}
+
+/// The kernels of a program, for whoever asked for one that is not there.
+#[must_use]
+pub fn kernels_there<S: AsRef<str>>(names: &[S]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names[..] {
+        [] => "no function in it is declared `kernel void NAME(…)`".to_owned(),
+        _ => format!("it has: {}", names.join(", ")),
+    }
+}
+
+static COMPILER: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
+
+/// Says which program is the compiler, and with which arguments: one that calls [`serve_compiler`](crate::serve_compiler).
+/// The first call counts.
+pub fn set_compiler(program: PathBuf, arguments: Vec<OsString>) {
+    let _ = COMPILER.set((program, arguments));
+}
+
+/// The folder in which compiled programs are kept, if they are.
+#[must_use]
+pub fn cache_folder() -> Option<PathBuf> {
+    disk::folder("clc").ok().flatten()
+}
+
+/// The compiler's program, if it is found: what a process that compiles has to be able to read and run.
+#[must_use]
+pub fn compiler_program() -> Option<&'static Path> {
+    compiler().map(|(program, _)| program.as_path())
+}
+
+/// True if the machine has what it takes to compile.
+#[must_use]
+pub fn is_available() -> bool {
+    tools().is_some() && compiler().is_some()
+}
+
+/// True if the machine has what it takes to compile SPIR-V.
+#[must_use]
+pub fn takes_spirv() -> bool {
+    tools().is_some_and(|tools| tools.translator.is_some()) && compiler().is_some()
+}
+
+/// What there is of LLVM on the machine.
+fn tools() -> Option<&'static Tools> {
+    static TOOLS: OnceLock<Option<Tools>> = OnceLock::new();
+    TOOLS.get_or_init(tools::find).as_ref()
+}
+
+/// The compiler's program, and what it is started with.
+fn compiler() -> Option<&'static (PathBuf, Vec<OsString>)> {
+    static FOUND: OnceLock<Option<(PathBuf, Vec<OsString>)>> = OnceLock::new();
+    COMPILER.get().or_else(|| FOUND.get_or_init(found).as_ref())
+}
+
+/// Looks for the compiler's program.
+fn found() -> Option<(PathBuf, Vec<OsString>)> {
+    if let Some(named) = CLC.get().ok().flatten() {
+        let arguments = with_subcommand(&named);
+        return Some((named, arguments));
+    }
+    let own = std::env::current_exe().ok();
+    // Tests and examples are in folders within that of programs.
+    let beside = own.iter().flat_map(|own| own.ancestors().skip(1).take(2));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = beside
+        .map(Path::to_owned)
+        .chain(std::env::split_paths(&path))
+        .collect();
+    let found = folders
+        .iter()
+        .flat_map(|folder| ["quipu-clc", "quipu"].map(|name| folder.join(name)))
+        .find(|path| path.is_file())?;
+    let arguments = with_subcommand(&found);
+    Some((found, arguments))
+}
+
+fn with_subcommand(program: &Path) -> Vec<OsString> {
+    match program.file_stem() {
+        Some(name) if name == "quipu" => vec!["clc".into()],
+        _ => Vec::new(),
+    }
+}
+
+/// What compiled programs depend on beside their text: the compiler, this program, the processor.
+fn identity(tools: &Tools) -> &'static str {
+    static IDENTITY: OnceLock<String> = OnceLock::new();
+    IDENTITY.get_or_init(|| {
+        let about = |path: &Path| {
+            let about = std::fs::metadata(path).ok();
+            about.map(|about| (about.len(), about.modified().ok()))
+        };
+        let own = compiler()
+            .map(|(program, _)| program.clone())
+            .unwrap_or_default();
+        let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let processor: Vec<&str> = processor
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .filter(|line| {
+                ["model name", "flags", "Features", "isa"]
+                    .iter()
+                    .any(|name| line.starts_with(name))
+            })
+            .collect();
+        format!(
+            "{} {tools:?} {:?} {:?} {:?} {:?} {processor:?}",
+            env!("CARGO_PKG_VERSION"),
+            about(&own),
+            about(&tools.clang),
+            about(&tools.llvm),
+            tools.translator.as_deref().map(about),
+        )
+    })
+}
+
+/// What the compiler says of a program.
+pub(crate) struct Described {
+    pub(crate) kernels: Vec<KernelInfo>,
+    pub(crate) variable_bytes: u64,
+    pub(crate) bitcode: Vec<u8>,
+    /// Warnings, as clang prints them.
+    pub(crate) warnings: String,
+}
+
+impl Described {
+    fn of((answer, bitcode): (Answer, Vec<u8>)) -> Result<Self, ClcError> {
+        match answer {
+            Answer::Described {
+                kernels,
+                variable_bytes,
+                warnings,
+            } => Ok(Self {
+                kernels,
+                variable_bytes,
+                bitcode,
+                warnings,
+            }),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+/// What the compiler says of a text.
+pub(crate) fn describe(source: &str, options: &[String]) -> Result<Described, ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let text = match is_whole(source) {
+        true => source.to_owned(),
+        false => preprocessed(tools, source, options),
+    };
+    let key = Key::new(identity(tools), &format!("{options:?}"), &text);
+    let request = Request::Describe {
+        tools: tools.clone(),
+        source: source.to_owned(),
+        options: options.to_vec(),
+        library: cache_folder(),
+    };
+    Described::of(ask(&key, &request, &[])?)
+}
+
+/// The bitcode of a text that is to be linked with others, and warnings. The headers are files that it may include, by their names.
+pub(crate) fn unit(
+    source: &str,
+    options: &[String],
+    headers: &[(String, String)],
+) -> Result<(Vec<u8>, String), ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let failed = |error: std::io::Error| ClcError::Failed(error.to_string());
+    let mut options = options.to_vec();
+    let said = format!("unit {options:?}");
+    let folder = match headers.is_empty() {
+        true => None,
+        false => Some(Scratch::new().map_err(failed)?),
+    };
+    for ((name, text), folder) in headers.iter().zip(folder.iter().cycle()) {
+        let mut parts = Path::new(name).components();
+        if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Err(ClcError::Refused(format!(
+                "header '{name}': its name leads elsewhere; use a name as in #include \"folder/name.h\""
+            )));
+        }
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder.path())).map_err(failed)?;
+        std::fs::write(path, text).map_err(failed)?;
+    }
+    // They are looked for first.
+    let place = folder.as_ref().map(|folder| folder.path().display());
+    options.splice(0..0, place.as_ref().map(|place| format!("-I{place}")));
+    let text = match is_whole(source) {
+        true => source.to_owned(),
+        false => preprocessed(tools, source, &options),
+    };
+    // Where the headers lie for the moment makes no difference.
+    let text = match place {
+        Some(place) => text.replace(&place.to_string(), ""),
+        None => text,
+    };
+    let request = Request::Unit {
+        tools: tools.clone(),
+        source: source.to_owned(),
+        options,
+    };
+    as_unit(ask(
+        &Key::new(identity(tools), &said, &text),
+        &request,
+        &[],
+    )?)
+}
+
+/// The bitcode of a module of SPIR-V, and warnings.
+pub(crate) fn translated(module: &SpirV) -> Result<(Vec<u8>, String), ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    tools.translator.as_ref().ok_or(ClcError::NoTranslator)?;
+    let module = module.lowered()?;
+    let request = Request::Translate {
+        tools: tools.clone(),
+    };
+    as_unit(ask(
+        &bitcode_key(tools, "translate", &module),
+        &request,
+        &module,
+    )?)
+}
+
+/// The bitcode of several texts as that of one.
+pub(crate) fn link(units: &[&[u8]]) -> Result<Vec<u8>, ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let lengths: Vec<usize> = units.iter().map(|unit| unit.len()).collect();
+    let bytes = units.concat();
+    let key = bitcode_key(tools, &format!("link {lengths:?}"), &bytes);
+    let request = Request::Link {
+        tools: tools.clone(),
+        lengths,
+    };
+    as_unit(ask(&key, &request, &bytes)?).map(|(bitcode, _)| bitcode)
+}
+
+fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
+    match answer {
+        (Answer::Unit { warnings }, bitcode) => Ok((bitcode, warnings)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What [`describe`] says, of a program that is bitcode.
+pub(crate) fn read(bitcode: &[u8]) -> Result<Described, ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let request = Request::Read {
+        tools: tools.clone(),
+        library: cache_folder(),
+    };
+    let key = bitcode_key(tools, "read", bitcode);
+    Described::of(ask(&key, &request, bitcode)?)
+}
+
+/// The key of what is made of bitcode. That is no text; two that are one text when what is none is left out also have one
+/// length and one sum.
+fn bitcode_key(tools: &Tools, what: &str, bitcode: &[u8]) -> Key {
+    Key::new(
+        identity(tools),
+        &format!("{what} {} {:x}", bitcode.len(), sum(bitcode)),
+        &String::from_utf8_lossy(bitcode),
+    )
+}
+
+/// The shared object with the variables that the kernels of a program share.
+pub(crate) fn variables(bitcode: &[u8]) -> Result<Vec<u8>, ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let request = Request::Variables {
+        tools: tools.clone(),
+    };
+    let key = bitcode_key(tools, "variables", bitcode);
+    match ask(&key, &request, bitcode)? {
+        (Answer::Variables, object) => Ok(object),
+        _ => Err(unexpected()),
+    }
+}
+
+/// A kernel's shared object, or what else of it is wanted.
+pub(crate) fn compile(
+    bitcode: &[u8],
+    kernel: &str,
+    local_size: Option<[u32; 3]>,
+    output: Output,
+) -> Result<(Layout, Vec<u8>), ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let what = format!("{kernel} {local_size:?} {output:?}");
+    let key = bitcode_key(tools, &what, bitcode);
+    let request = Request::Compile {
+        tools: tools.clone(),
+        kernel: kernel.to_owned(),
+        local_size,
+        output,
+    };
+    match ask(&key, &request, bitcode)? {
+        (Answer::Compiled(layout), bytes) => Ok((layout, bytes)),
+        _ => Err(unexpected()),
+    }
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn unexpected() -> ClcError {
+    ClcError::Failed("its answer is none; is it of another version?".to_owned())
+}
+
+/// True if a text depends on no file.
+fn is_whole(source: &str) -> bool {
+    let joined = source.replace("\\\r\n", "").replace("\\\n", "");
+    // A directive's name stands in the text as it is, whatever macros there are.
+    !["include", "import", "embed"]
+        .iter()
+        .any(|name| joined.contains(name))
+}
+
+/// A text with all that it includes; itself if there is an error in it, which the compiler then tells of.
+fn preprocessed(tools: &Tools, source: &str, options: &[String]) -> String {
+    let mut command = Command::new(&tools.clang);
+    command
+        .args(["-x", "cl", "-target", "spir64", "-E", "-w"])
+        .args(options)
+        .args(["-o", "-", "-"]);
+    match child::run(command, source.as_bytes()) {
+        Ok(output) if !output.has_failed() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        _ => source.to_owned(),
+    }
+}
+
+/// What the compiler answers to a request: from disk if it was asked before.
+fn ask(key: &Key, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
+    let folder = cache_folder();
+    if let Some(kept) = folder.as_deref().and_then(|folder| disk::load(folder, key))
+        && let Some((answer, bytes)) = receive::<Answer>(&kept)
+    {
+        return Ok((answer, bytes.to_vec()));
+    }
+    let (program, arguments) = compiler().ok_or(ClcError::NoCompiler)?;
+    let mut message = Vec::new();
+    send(&mut message, request, bytes).map_err(|error| ClcError::Failed(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    let output = child::run(command, &message)
+        .map_err(|error| ClcError::Failed(format!("{}: {error}", program.display())))?;
+    let answer = receive::<Answer>(&output.stdout).filter(|_| !output.has_failed());
+    let Some((answer, bytes)) = answer else {
+        return Err(ClcError::Failed(output.to_string()));
+    };
+    match answer {
+        Answer::Refused(text) => return Err(ClcError::Refused(text)),
+        Answer::Failed(text) => return Err(ClcError::Failed(text)),
+        _ => {}
+    }
+    if let Some(Err(error)) = folder.map(|folder| disk::store(&folder, key, &output.stdout)) {
+        tracing::debug!(%error, "a compiled program is not kept");
+    }
+    Ok((answer, bytes.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_read_a_file_is_told_by_its_text() {
+        assert!(is_whole("kernel void k(global int *x) { x[0] = 1; }"));
+        for text in [
+            "#include <a.h>",
+            "# inc\\\nlude \"a.h\"",
+            "#import \"a.h\"",
+            "int x[] = {\n#embed \"a\"\n};",
+            "#if __has_include(\"a.h\")\n#endif",
+        ] {
+            assert!(!is_whole(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The built-in functions of the language, linked to what a program uses.
+//!
+//! Their text is in parts, each of which is compiled by the same clang when a program first asks for a function of it, and
+//! kept on disk. libLLVM links of a part only what the program calls, since all of it is `linkonce_odr`.
+
+use super::llvm::*;
+use super::tools::Tools;
+use super::{Fault, llvm};
+use quipu_device_queue::disk::{self, Key};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const TEXT: &str = concat!(
+    include_str!("single.cl"),
+    include_str!("builtins.cl"),
+    include_str!("later.cl")
+);
+
+/// The name of a function of the language whose mangled name this is: `sqrt` of `_Z4sqrtf`.
+pub(super) fn plain(mangled: &str) -> Option<&str> {
+    let rest = mangled.strip_prefix("_Z")?;
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let length: usize = rest[..digits].parse().ok()?;
+    rest.get(digits..digits + length)
+}
+
+/// The parts that may have a function, in the order in which they are linked.
+fn parts_with(mangled: &str) -> Vec<String> {
+    if mangled == "__translate_sampler_initializer" {
+        return vec!["image".to_owned()];
+    }
+    const OF_SPACES: [&str; 3] = ["__to_global", "__to_local", "__to_private"];
+    let name = match plain(mangled) {
+        Some(name) => name,
+        None if OF_SPACES.contains(&mangled) => mangled,
+        None => return Vec::new(),
+    };
+    const INTEGER: [&str; 15] = [
+        "abs", "abs_diff", "add_sat", "sub_sat", "hadd", "rhadd", "rotate", "clz", "ctz",
+        "popcount", "mul_hi", "mad_hi", "mad_sat", "mul24", "mad24",
+    ];
+    const WORK: [&str; 6] = [
+        "barrier",
+        "work_group_barrier",
+        "mem_fence",
+        "read_mem_fence",
+        "write_mem_fence",
+        "get_work_dim",
+    ];
+    const RELATIONAL: [&str; 5] = ["any", "all", "select", "bitselect", "signbit"];
+    let parts: &[&str] = if let Some(to) = name.strip_prefix("convert_") {
+        let of = to.split('_').next().unwrap_or_default();
+        return vec![format!(
+            "convert {}",
+            of.trim_end_matches(|c: char| c.is_ascii_digit())
+        )];
+    } else if name.starts_with("vload") || name.starts_with("vstore") {
+        match name.contains("_half") {
+            true => &["half"],
+            false => &["memory"],
+        }
+    } else if name.trim_start_matches("__q_").starts_with("async_")
+        || ["wait_group_events", "prefetch"].contains(&name)
+    {
+        &["async"]
+    } else if OF_SPACES.contains(&name) || name == "get_fence" {
+        &["spaces"]
+    } else if name.contains("sub_group_")
+        || name.contains("sub_groups")
+        || name.starts_with("work_group_") && name != "work_group_barrier"
+    {
+        &["collective"]
+    } else if name.starts_with("shuffle") {
+        &["shuffle"]
+    } else if mangled.contains("U7_Atomic") || name == "atomic_work_item_fence" {
+        &["c11"]
+    } else if name.starts_with("atom") {
+        &["atomic"]
+    } else if ["read_image", "write_image", "get_image_"]
+        .iter()
+        .any(|start| name.starts_with(start))
+    {
+        &["image"]
+    } else if name.starts_with("get_") || WORK.contains(&name) {
+        &["work"]
+    } else if INTEGER.contains(&name) || name == "upsample" {
+        &["integer"]
+    } else if RELATIONAL.contains(&name) || name.starts_with("is") {
+        &["relational"]
+    } else if ["max", "min", "clamp"].contains(&name) {
+        &["math", "integer"]
+    } else {
+        &["math"]
+    };
+    parts.iter().map(|part| (*part).to_owned()).collect()
+}
+
+/// What the names of functions begin with that are called, and not inlined: see the part of images.
+pub(super) const CALLED: &str = "quipu.image.";
+/// Those of them that only read.
+pub(super) const CALLED_TO_READ: &str = "quipu.image.read.";
+
+/// The functions that a module calls and does not have.
+pub(super) fn missing(module: Module) -> Vec<Value> {
+    let mut missing = module.functions();
+    missing.retain(|function| {
+        LLVMIsDeclaration(*function) != 0 && LLVMGetFirstUse(*function).some().is_some()
+    });
+    missing
+}
+
+/// Links what a module uses of the language's functions.
+pub(super) fn link(
+    context: Context,
+    module: Module,
+    tools: &Tools,
+    folder: Option<&Path>,
+) -> Result<(), Fault> {
+    let mut linked = BTreeSet::new();
+    loop {
+        let wanted: BTreeSet<String> = missing(module)
+            .into_iter()
+            .flat_map(|function| parts_with(&function.name()))
+            .filter(|part| !linked.contains(part))
+            .collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        for part in wanted {
+            if let Some(bitcode) = compiled(tools, &part, folder)? {
+                let mut other = Module::NULL;
+                if LLVMGetBitcodeModuleInContext2(context, llvm::buffer(&bitcode), &raw mut other)
+                    != 0
+                    || LLVMLinkModules2(module, other) != 0
+                {
+                    return Err(Fault::Failed(format!(
+                        "the built-in functions of '{part}' cannot be linked"
+                    )));
+                }
+            }
+            linked.insert(part);
+        }
+    }
+}
+
+/// A part as bitcode; none if there is no such part.
+fn compiled(tools: &Tools, part: &str, folder: Option<&Path>) -> Result<Option<Vec<u8>>, Fault> {
+    const TYPES: [&str; 10] = [
+        "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double",
+    ];
+    // Generic memory and atomic types are of later versions of the language.
+    let language = if part == "c11" {
+        "-cl-std=CL3.0"
+    } else {
+        "-cl-std=CL1.2"
+    };
+    let fixed = [
+        "-x",
+        "cl",
+        "-target",
+        "spir64",
+        language,
+        "-cl-no-stdinc",
+        "-O2",
+        "-Xclang",
+        "-disable-llvm-passes",
+        "-fno-math-errno",
+        // Programs read what they have stored as another type, and collective functions exchange values of all types in one
+        // memory.
+        "-fno-strict-aliasing",
+        "-w",
+    ];
+    let mut options = fixed.map(str::to_owned).to_vec();
+    match part.strip_prefix("convert ") {
+        Some(to) if TYPES.contains(&to) => {
+            options.extend(["-DPART_convert".to_owned(), format!("-DTO={to}")]);
+            if !["float", "double"].contains(&to) {
+                options.push("-DTO_AN_INTEGER".to_owned());
+            }
+        }
+        Some(_) => return Ok(None),
+        None => options.push(format!("-DPART_{part}")),
+    }
+    let key = Key::new(&identity(tools), &options.join(" "), TEXT);
+    if let Some(kept) = folder.and_then(|folder| disk::load(folder, &key)) {
+        return Ok(Some(kept));
+    }
+    let mut child = Command::new(&tools.clang)
+        .args(options)
+        .args(["-emit-llvm", "-c", "-o", "-", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(TEXT.as_bytes())?;
+    }
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(Fault::Failed(format!(
+            "the built-in functions of '{part}' do not compile: {text}"
+        )));
+    }
+    let context = LLVMContextCreate();
+    let mut module = Module::NULL;
+    if LLVMParseBitcodeInContext2(context, llvm::buffer(&output.stdout), &raw mut module) != 0 {
+        return Err(Fault::Failed("clang's bitcode cannot be read".to_owned()));
+    }
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            LLVMSetLinkage(function, linkage::LINK_ONCE_ODR);
+        }
+    }
+    let bitcode = llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec();
+    if let Some(Err(error)) = folder.map(|folder| disk::store(folder, &key, &bitcode)) {
+        tracing::debug!(%error, "compiled built-in functions are not kept");
+    }
+    Ok(Some(bitcode))
+}
+
+/// What compiled code depends on beside its text.
+pub(crate) fn identity(tools: &Tools) -> String {
+    let changed = |path: &Path| {
+        let about = std::fs::metadata(path)
+            .and_then(|about| about.modified())
+            .ok()?;
+        let since = about.duration_since(std::time::UNIX_EPOCH).ok()?;
+        Some(since.as_nanos())
+    };
+    format!(
+        "quipu-clc {} {:?} {:?} {:?}",
+        env!("CARGO_PKG_VERSION"),
+        tools,
+        changed(&tools.clang),
+        changed(&tools.llvm)
+    )
+}

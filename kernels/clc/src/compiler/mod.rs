@@ -1,0 +1,258 @@
+//! The compiler's own process: text in, a shared object and what is known of it out.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `tools` | which clang, libLLVM and linker there are |
+//! | `llvm` | libLLVM's C interface |
+//! | `builtins.cl`, `later.cl` | the language's built-in functions |
+//! | `single.cl` | mathematical functions of `float` |
+//! | `library` | links the built-in functions that a program uses |
+//! | `translate` | SPIR-V, by the machine's translator |
+//! | `print` | `printf` by the C library's |
+//! | `program` | clang's output, inlined: kernels and what is known of them |
+//! | `variables` | variables that the kernels of a program share |
+//! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
+//! | `object` | optimisation, machine code, the shared object |
+//!
+//! There are two steps, so that a program is read once for all its kernels and all sizes of work-groups. [`Request::Describe`]
+//! gives what is known of a program's kernels, and bitcode in which every kernel is one function. [`Request::Compile`] takes
+//! that bitcode and gives the shared object of one kernel for one size of work-group.
+//!
+//! A program of several texts takes the place of the first step by three: [`Request::Unit`] for each text, [`Request::Link`]
+//! for all of them, and [`Request::Read`], which gives what `Describe` gives. [`Request::Translate`] makes of SPIR-V what
+//! `Unit` makes of a text.
+
+mod library;
+mod llvm;
+mod object;
+mod print;
+mod program;
+pub(crate) mod tools;
+mod translate;
+mod variables;
+mod workgroup;
+
+pub(crate) use object::Scratch;
+pub use program::NO_IMAGES;
+pub(crate) use variables::{PLACE, TABLE};
+pub(crate) use workgroup::{ENTRY, place_of_arguments};
+
+use crate::child;
+use crate::metadata::{KernelInfo, Layout};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use tools::Tools;
+
+/// What is asked of the compiler.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Read a program.
+    Describe {
+        tools: Tools,
+        source: String,
+        options: Vec<String>,
+        /// Where compiled built-in functions are kept.
+        library: Option<PathBuf>,
+    },
+    /// Make bitcode of a text that is to be linked with others.
+    Unit {
+        tools: Tools,
+        source: String,
+        options: Vec<String>,
+    },
+    /// Make bitcode of a module of SPIR-V, which follows the request; it is lowered already.
+    Translate { tools: Tools },
+    /// Link the bitcode of several texts; it follows the request, in pieces of these lengths.
+    Link { tools: Tools, lengths: Vec<usize> },
+    /// Read a program whose bitcode follows the request.
+    Read {
+        tools: Tools,
+        /// Where compiled built-in functions are kept.
+        library: Option<PathBuf>,
+    },
+    /// Make the variables that the kernels of a program share, as a shared object; the bitcode of the program, which was read,
+    /// follows the request.
+    Variables { tools: Tools },
+    /// Compile a kernel of a program that was read; its bitcode follows the request.
+    Compile {
+        tools: Tools,
+        kernel: String,
+        /// The size of its work-groups; any, if none.
+        local_size: Option<[u32; 3]>,
+        /// What is wanted.
+        output: Output,
+    },
+}
+
+/// What a compilation gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Output {
+    /// A shared object.
+    Object,
+    /// LLVM's text after the work-group passes, before it is optimised.
+    Passes,
+    /// LLVM's text after it is optimised.
+    Optimised,
+    /// Assembly.
+    Assembly,
+}
+
+/// What the compiler answers; bytes follow it: bitcode or an object.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    /// What is known of a program, and what clang warns of.
+    Described {
+        kernels: Vec<KernelInfo>,
+        /// Bytes of variables that the kernels share.
+        variable_bytes: u64,
+        warnings: String,
+    },
+    /// A text, or several, that may be linked with others; and what clang warns of.
+    Unit { warnings: String },
+    /// Variables are made.
+    Variables,
+    /// How a kernel is laid out.
+    Compiled(Layout),
+    /// The text is at fault, and so what clang says of it.
+    Refused(String),
+    /// Something else went wrong.
+    Failed(String),
+}
+
+/// Why there is no answer but an error.
+pub(crate) enum Fault {
+    /// The program's text is at fault.
+    Refused(String),
+    /// Something else is.
+    Failed(String),
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Writes a head and the bytes that follow it, and how long each is.
+pub(crate) fn send(
+    to: &mut impl Write,
+    head: &impl Serialize,
+    bytes: &[u8],
+) -> std::io::Result<()> {
+    let head = serde_json::to_vec(head)?;
+    for length in [head.len(), bytes.len()] {
+        to.write_all(&(length as u64).to_le_bytes())?;
+    }
+    to.write_all(&head)?;
+    to.write_all(bytes)?;
+    to.flush()
+}
+
+/// Takes apart what [`send`] has written; nothing if a part of it is missing.
+pub(crate) fn receive<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(T, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<8>()?;
+    let [head, length] = [head, length].map(|number| usize::try_from(u64::from_le_bytes(*number)));
+    let (head, rest) = rest.split_at_checked(head.ok()?)?;
+    let head = serde_json::from_slice(head).ok()?;
+    (rest.len() == length.ok()?).then_some((head, rest))
+}
+
+/// Does what the compiler's process is for: reads a request from standard input and writes the answer to standard
+/// output. True if it could.
+#[must_use]
+pub fn serve_compiler() -> bool {
+    limit();
+    child::wait_for_own();
+    let mut bytes = Vec::new();
+    if std::io::stdin().lock().read_to_end(&mut bytes).is_err() {
+        return false;
+    }
+    let answer = match receive::<Request>(&bytes) {
+        Some((request, bitcode)) => answer(request, bitcode),
+        None => Err(Fault::Failed("the request is not one".to_owned())),
+    };
+    let (answer, bytes) = answer.unwrap_or_else(|fault| {
+        let answer = match fault {
+            Fault::Refused(text) => Answer::Refused(text),
+            Fault::Failed(text) => Answer::Failed(text),
+        };
+        (answer, Vec::new())
+    });
+    send(&mut std::io::stdout().lock(), &answer, &bytes).is_ok()
+}
+
+fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> {
+    let without_warnings = Answer::Unit {
+        warnings: String::new(),
+    };
+    match request {
+        Request::Describe {
+            tools,
+            source,
+            options,
+            library,
+        } => {
+            let (text, warnings) = program::clang(&tools, &source, &options)?;
+            program::read(&tools, &text, library.as_deref(), warnings)
+        }
+        Request::Unit {
+            tools,
+            source,
+            options,
+        } => {
+            let (bitcode, warnings) = program::clang(&tools, &source, &options)?;
+            Ok((Answer::Unit { warnings }, bitcode))
+        }
+        Request::Translate { tools } => Ok((without_warnings, translate::module(&tools, bitcode)?)),
+        Request::Link { tools, lengths } => {
+            let linked = program::link(&tools, bitcode, &lengths)?;
+            Ok((without_warnings, linked))
+        }
+        Request::Read { tools, library } => {
+            program::read(&tools, bitcode, library.as_deref(), String::new())
+        }
+        Request::Variables { tools } => {
+            Ok((Answer::Variables, object::variables(&tools, bitcode)?))
+        }
+        Request::Compile {
+            tools,
+            kernel,
+            local_size,
+            output,
+        } => {
+            let (layout, bytes) = object::compile(&tools, bitcode, &kernel, local_size, output)?;
+            Ok((Answer::Compiled(layout), bytes))
+        }
+    }
+}
+
+/// Bounds what a text can make the compiler and the programs that it starts take.
+#[cfg(unix)]
+fn limit() {
+    const SECONDS: u64 = 120;
+    const BYTES: u64 = 8 << 30;
+    for (what, most) in [
+        (libc::RLIMIT_CPU, SECONDS),
+        (libc::RLIMIT_AS, BYTES),
+        (libc::RLIMIT_CORE, 0),
+    ] {
+        let limit = libc::rlimit {
+            rlim_cur: most,
+            rlim_max: most,
+        };
+        // SAFETY: a whole structure; a limit that cannot be set leaves the one that was.
+        unsafe { libc::setrlimit(what, &raw const limit) };
+    }
+}
+
+#[cfg(not(unix))]
+fn limit() {}

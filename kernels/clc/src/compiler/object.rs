@@ -1,0 +1,252 @@
+//! Machine code: the processor, the optimiser's pipeline, the linker.
+
+use super::llvm::*;
+use super::tools::Tools;
+use super::{Fault, Output, llvm, variables, workgroup};
+use crate::metadata::Layout;
+use std::ffi::CStr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a process of the compiler does with LLVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Makes each kernel of a program one function.
+    Read,
+    /// Makes machine code of a function of work-groups.
+    Compile,
+}
+
+impl Step {
+    /// What LLVM is told.
+    fn options(self) -> &'static [&'static CStr] {
+        match self {
+            Self::Read => &[
+                // Vectors are made across work-items, of scalars.
+                c"-scalarize-load-store",
+                // Rounds of hashes and ciphers, and arrays of a work-item's own that they index, are registers once unrolled.
+                c"-unroll-threshold=1000",
+            ],
+            Self::Compile => &[
+                // A stride that an argument gives is not one: a loop would be made of vectors for that case alone.
+                c"-enable-mem-access-versioning=false",
+                // A loop over work-items must not end in the middle of what one does, where both make the same test.
+                c"-jump-threading-threshold=0",
+                // What is the same for a group is asked outside of the loop over its work-items.
+                c"-unswitch-threshold=300",
+            ],
+        }
+    }
+}
+
+/// Gives libLLVM options, beside those that it has been given.
+fn tell(options: &[&CStr]) {
+    let options: Vec<_> = std::iter::once(&c"quipu-clc")
+        .chain(options)
+        .map(|option| option.as_ptr())
+        .collect();
+    LLVMParseCommandLineOptions(options.len() as i32, options.as_ptr(), UNNAMED);
+}
+
+/// Loads libLLVM and tells it what all compilations have in common.
+pub(super) fn load_llvm(tools: &Tools, step: Step) -> Result<(), Fault> {
+    llvm::load(&tools.llvm).map_err(|error| {
+        Fault::Failed(format!(
+            "{} cannot be loaded: {error}",
+            tools.llvm.display()
+        ))
+    })?;
+    tell(step.options());
+    let family = match std::env::consts::ARCH {
+        "x86_64" | "x86" => "X86",
+        "aarch64" => "AArch64",
+        "riscv64" => "RISCV",
+        other => {
+            return Err(Fault::Failed(format!(
+                "processors of kind '{other}' are not supported yet"
+            )));
+        }
+    };
+    for part in ["TargetInfo", "Target", "TargetMC", "AsmPrinter"] {
+        if !call_by_name(&format!("LLVMInitialize{family}{part}")) {
+            return Err(Fault::Failed(format!("libLLVM makes no code for {family}")));
+        }
+    }
+    Ok(())
+}
+
+/// Reads bitcode.
+pub(super) fn parse(context: Context, bitcode: &[u8]) -> Result<Module, Fault> {
+    let mut module = Module::NULL;
+    if LLVMParseBitcodeInContext2(context, llvm::buffer(bitcode), &raw mut module) != 0 {
+        return Err(Fault::Failed(
+            "libLLVM cannot read clang's bitcode: are they of different versions?".to_owned(),
+        ));
+    }
+    Ok(module)
+}
+
+/// This processor, which the module is then made for.
+pub(super) fn host_machine(module: Module) -> Result<Machine, Fault> {
+    let triple = LLVMGetDefaultTargetTriple();
+    let mut target = Target::NULL;
+    let mut message = std::ptr::null_mut();
+    if LLVMGetTargetFromTriple(triple, &raw mut target, &raw mut message) != 0 {
+        return Err(Fault::Failed(string(message)));
+    }
+    const AGGRESSIVE: i32 = 3;
+    const POSITION_INDEPENDENT: i32 = 2;
+    const DEFAULT_MODEL: i32 = 0;
+    let machine = LLVMCreateTargetMachine(
+        target,
+        triple,
+        LLVMGetHostCPUName(),
+        LLVMGetHostCPUFeatures(),
+        AGGRESSIVE,
+        POSITION_INDEPENDENT,
+        DEFAULT_MODEL,
+    );
+    LLVMSetTarget(module, triple);
+    LLVMSetModuleDataLayout(module, LLVMCreateTargetDataLayout(machine));
+    Ok(machine)
+}
+
+/// Compiles a kernel of a program that was read.
+pub(super) fn compile(
+    tools: &Tools,
+    bitcode: &[u8],
+    kernel: &str,
+    local_size: Option<[u32; 3]>,
+    output: Output,
+) -> Result<(Layout, Vec<u8>), Fault> {
+    load_llvm(tools, Step::Compile)?;
+    let context = LLVMContextCreate();
+    let module = parse(context, bitcode)?;
+    let machine = host_machine(module)?;
+    let function = module
+        .function(kernel)
+        .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
+    for other in module.functions() {
+        if other != function && LLVMIsDeclaration(other) == 0 {
+            LLVMSetLinkage(other, linkage::INTERNAL);
+        }
+    }
+    if workgroup::has_cyclic_address(function) {
+        // LLVM up to 21 takes what is a number modulo another for a plain one where it makes one access of several
+        // (llvm-project issue 156849).
+        tell(&[c"-enable-interleaved-mem-accesses=false"]);
+    }
+    let layout = workgroup::transform(context, module, function, machine, local_size)?;
+    module.verify().map_err(|error| {
+        Fault::Failed(format!(
+            "the work-group passes made what is no code: {error}"
+        ))
+    })?;
+    if output == Output::Passes {
+        return Ok((layout, module.text().into_bytes()));
+    }
+    module.run(
+        "globaldce,function(sroa,early-cse,simplifycfg),default<O3>",
+        machine,
+    )?;
+    if output == Output::Optimised {
+        return Ok((layout, module.text().into_bytes()));
+    }
+    if output == Output::Assembly {
+        return Ok((layout, emitted(machine, module, ASSEMBLY)?.to_vec()));
+    }
+    Ok((layout, link(tools, emitted(machine, module, OBJECT)?)?))
+}
+
+/// Makes the variables that the kernels of a program share.
+pub(super) fn variables(tools: &Tools, bitcode: &[u8]) -> Result<Vec<u8>, Fault> {
+    load_llvm(tools, Step::Compile)?;
+    let context = LLVMContextCreate();
+    let module = parse(context, bitcode)?;
+    let machine = host_machine(module)?;
+    variables::only(context, module);
+    module.run("globaldce", machine)?;
+    link(tools, emitted(machine, module, OBJECT)?)
+}
+
+const ASSEMBLY: i32 = 0;
+const OBJECT: i32 = 1;
+
+/// The code of a module, as assembly or an object.
+fn emitted(machine: Machine, module: Module, kind: i32) -> Result<&'static [u8], Fault> {
+    let mut made = Buffer::NULL;
+    let mut message = std::ptr::null_mut();
+    if LLVMTargetMachineEmitToMemoryBuffer(machine, module, kind, &raw mut message, &raw mut made)
+        != 0
+    {
+        return Err(Fault::Failed(string(message)));
+    }
+    Ok(llvm::contents(made))
+}
+
+/// Makes a shared object of an object, by the first linker that can.
+fn link(tools: &Tools, object: &[u8]) -> Result<Vec<u8>, Fault> {
+    let folder = Scratch::new()?;
+    let (from, to) = (folder.0.join("kernel.o"), folder.0.join("kernel.so"));
+    std::fs::write(&from, object)?;
+    let mut said = Vec::new();
+    for linker in &tools.linkers {
+        let output = Command::new(linker)
+            .args([
+                "-shared",
+                "-z",
+                "now",
+                "-z",
+                "noexecstack",
+                "--build-id=none",
+                "-o",
+            ])
+            .args([&to, &from])
+            .output();
+        match output {
+            Ok(output) if output.status.success() => return Ok(std::fs::read(to)?),
+            Ok(output) => said.push(
+                String::from_utf8_lossy(&output.stderr)
+                    .trim_end()
+                    .to_owned(),
+            ),
+            Err(error) => said.push(format!("{}: {error}", linker.display())),
+        }
+    }
+    Err(Fault::Failed(format!(
+        "the linker says: {}",
+        said.join("; ")
+    )))
+}
+
+/// A folder that is gone when it is dropped.
+pub(crate) struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let name = format!(
+            "quipu-clc-{}-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed),
+            now.map_or(0, |now| now.as_nanos())
+        );
+        let folder = std::env::temp_dir().join(name);
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&folder)?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,611 @@
+//! From the text of a program to bitcode in which every kernel is one function, and what is known of the kernels.
+//!
+//! 1. clang makes bitcode for `spir64`, where each address space has a number of its own.
+//! 2. The built-in functions that it calls are linked.
+//! 3. Everything is inlined into the kernels, and made simple: values in registers, no empty blocks.
+//! 4. A function that is still called and not there is refused by name, with the line that calls it.
+//! 5. What each kernel does with its pointers is read from the attributes that LLVM infers.
+
+use super::llvm::*;
+use super::tools::Tools;
+use super::{Answer, Fault, library, llvm, object, print, variables, workgroup};
+use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_uint;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+/// The calling convention of kernels for `spir64`.
+const SPIR_KERNEL: c_uint = 76;
+
+/// What no function may keep that is to be inlined, or to lie within a work-item loop.
+const NOT_KEPT: [&str; 5] = ["noinline", "optnone", "minsize", "optsize", "alwaysinline"];
+
+/// Links the bitcode of several texts, which lies in pieces of these lengths.
+pub(super) fn link(tools: &Tools, pieces: &[u8], lengths: &[usize]) -> Result<Vec<u8>, Fault> {
+    object::load_llvm(tools, object::Step::Read)?;
+    let context = LLVMContextCreate();
+    let mut rest = pieces;
+    let mut linked: Option<Module> = None;
+    for length in lengths {
+        let piece = rest.split_at_checked(*length);
+        let (piece, after) = piece.ok_or_else(|| Fault::Failed("a piece is missing".to_owned()))?;
+        rest = after;
+        let module = object::parse(context, piece)?;
+        let Some(whole) = linked else {
+            linked = Some(module);
+            continue;
+        };
+        // libLLVM would end the process.
+        let defined = definitions(whole);
+        if let Some(twice) = definitions(module).intersection(&defined).next() {
+            return Err(Fault::Refused(format!(
+                "error: '{}' is defined in more than one of the programs that are linked",
+                library::plain(twice).unwrap_or(twice)
+            )));
+        }
+        if LLVMLinkModules2(whole, module) != 0 {
+            return Err(Fault::Failed("the programs cannot be linked".to_owned()));
+        }
+    }
+    let whole = linked.ok_or_else(|| Fault::Failed("there is nothing to link".to_owned()))?;
+    Ok(llvm::contents(LLVMWriteBitcodeToMemoryBuffer(whole)).to_vec())
+}
+
+/// The names that a module has definitions of for others.
+fn definitions(module: Module) -> BTreeSet<String> {
+    let all = module.functions().into_iter().chain(module.globals());
+    let shown = all.filter(|global| {
+        LLVMIsDeclaration(*global) == 0 && LLVMGetLinkage(*global) == linkage::EXTERNAL
+    });
+    shown.map(Value::name).collect()
+}
+
+/// Reads a program that is bitcode of `spir64`.
+pub(super) fn read(
+    tools: &Tools,
+    bitcode: &[u8],
+    folder: Option<&Path>,
+    warnings: String,
+) -> Result<(Answer, Vec<u8>), Fault> {
+    object::load_llvm(tools, object::Step::Read)?;
+    let context = LLVMContextCreate();
+    let module = with_plain_images(context, object::parse(context, bitcode)?)?;
+    let kernels: Vec<Value> = module
+        .functions()
+        .into_iter()
+        .filter(|function| {
+            LLVMIsDeclaration(*function) == 0 && LLVMGetFunctionCallConv(*function) == SPIR_KERNEL
+        })
+        .collect();
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.name()).collect();
+    let described: Vec<_> = kernels
+        .iter()
+        .map(|kernel| described(context, *kernel))
+        .collect();
+    print::lower(context, module);
+    library::link(context, module, tools, folder)?;
+    let machine = object::host_machine(module)?;
+    for kernel in &kernels {
+        own_arguments(context, module, *kernel, machine);
+    }
+    make_inline(context, module, &names);
+    // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to be carried from one place
+    // to another ("partial redundancies"): another barrier may lie between.
+    module.run(
+        "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,sroa,\
+         loop-mssa(loop-rotate),loop(indvars))",
+        machine,
+    )?;
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            workgroup::keep_loops(context, function)?;
+        }
+    }
+    module.run(
+        "function(loop(indvars,loop-unroll-full),sroa,scalarizer,\
+         instcombine<no-verify-fixpoint>,early-cse<memssa>,gvn<no-pre;no-load-pre>,simplifycfg,adce),\
+         cgscc(function-attrs),globaldce",
+        machine,
+    )?;
+    refuse_unknown(module)?;
+    LLVMStripModuleDebugInfo(module);
+    let layout = LLVMCreateTargetDataLayout(machine);
+    let shared = variables::of(module);
+    variables::refuse_addresses(module, &shared)?;
+    let mut infos = Vec::new();
+    for (name, known) in names.iter().zip(described) {
+        let function = module
+            .function(name)
+            .ok_or_else(|| Fault::Failed(format!("kernel '{name}' is lost")))?;
+        let mut info = info(name, function, known, layout);
+        // What it does to them, only it knows.
+        info.reaches_beyond |= workgroup::uses(function, &shared);
+        info.local_bytes = workgroup::local_bytes(module, function, layout);
+        infos.push(info);
+    }
+    let sizes = shared.iter().map(|variable| {
+        let of = LLVMGlobalGetValueType(*variable);
+        LLVMABISizeOfType(layout, of)
+    });
+    let answer = Answer::Described {
+        kernels: infos,
+        variable_bytes: sizes.sum(),
+        warnings,
+    };
+    let bitcode = llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec();
+    Ok((answer, bitcode))
+}
+
+/// A module in which images are pointers and samplers numbers, as the built-in functions have them.
+///
+/// The types of values cannot be changed by libLLVM's C interface. Its text can be: the two are types of their own there.
+fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> {
+    const TYPES: [(&str, &str); 2] = [
+        ("target(\"spirv.Image\"", "ptr addrspace(1)"),
+        ("target(\"spirv.Sampler\"", "i32"),
+    ];
+    let functions = module.functions().into_iter();
+    let is_special = |value: Value| {
+        let of = string(LLVMPrintTypeToString(value.ty()));
+        TYPES.iter().any(|(special, _)| of.starts_with(special))
+    };
+    if !functions.flat_map(parameters).any(is_special) {
+        return Ok(module);
+    }
+    let mut text = module.text();
+    for (special, plain) in TYPES {
+        let mut pieces = text.split(special);
+        let mut changed = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            // The type's parameters are numbers and plain types.
+            let rest = piece.split_once(')').map_or("", |(_, rest)| rest);
+            changed.push_str(plain);
+            changed.push_str(rest);
+        }
+        text = changed;
+    }
+    let mut changed = Module::NULL;
+    let mut message = std::ptr::null_mut();
+    let buffer = llvm::buffer(text.as_bytes());
+    if LLVMParseIRInContext(context, buffer, &raw mut changed, &raw mut message) != 0 {
+        return Err(Fault::Failed(string(message)));
+    }
+    Ok(changed)
+}
+
+/// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have none. It is spelt as
+/// clang's own header has such.
+pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
+
+/// Has clang make bitcode of a text; and what it warns of.
+pub(super) fn clang(
+    tools: &Tools,
+    source: &str,
+    options: &[String],
+) -> Result<(Vec<u8>, String), Fault> {
+    let clang = Clang::start(tools, source, options)?;
+    // Takes as long as clang takes for a small text.
+    object::load_llvm(tools, object::Step::Read)?;
+    clang.bitcode()
+}
+
+/// clang, at work on a text.
+struct Clang {
+    child: Child,
+    writer: JoinHandle<()>,
+}
+
+impl Clang {
+    fn start(tools: &Tools, source: &str, options: &[String]) -> Result<Self, Fault> {
+        let mut command = Command::new(&tools.clang);
+        command.args([
+            "-x",
+            "cl",
+            "-target",
+            "spir64",
+            // Less would have loops marked as not to be unrolled.
+            "-O2",
+            "-Xclang",
+            "-disable-llvm-passes",
+        ]);
+        if !options.iter().any(|option| option.starts_with("-cl-std")) {
+            command.arg("-cl-std=CL1.2");
+        }
+        command
+        .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
+        // The version of the standard, whichever that of the language is.
+        .arg("-D__OPENCL_VERSION__=300")
+        .args(["-fno-builtin-printf", "-fno-math-errno", "-fno-strict-aliasing", "-gline-tables-only", "-cl-kernel-arg-info"])
+        .args(["-fno-color-diagnostics", "-Xclang", "-cl-ext=-all,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_global_int32_base_atomics,\
+            +cl_khr_global_int32_extended_atomics,+cl_khr_local_int32_base_atomics,+cl_khr_local_int32_extended_atomics,\
+            +cl_khr_int64_base_atomics,\
+            +__opencl_c_generic_address_space,+__opencl_c_program_scope_global_variables,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,+cl_khr_subgroups,+__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,\
+            +__opencl_c_atomic_scope_device,+__opencl_c_atomic_scope_all_devices,+cl_khr_int64_extended_atomics,+cl_khr_byte_addressable_store,\
+             +__opencl_c_images,+__opencl_c_read_write_images,+__opencl_c_3d_image_writes,+cl_khr_3d_image_writes,\
+             +cl_khr_depth_images"])
+        .args(options)
+        .args(["-emit-llvm", "-c", "-o", "-", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut input = child
+            .stdin
+            .take()
+            .ok_or_else(|| Fault::Failed("clang takes no input".to_owned()))?;
+        // It may end before it has read all; what it says then is the answer.
+        let text = source.to_owned();
+        let writer = std::thread::spawn(move || {
+            let _ = input.write_all(text.as_bytes());
+        });
+        Ok(Self { child, writer })
+    }
+
+    fn bitcode(self) -> Result<(Vec<u8>, String), Fault> {
+        let output = self.child.wait_with_output()?;
+        let _ = self.writer.join();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Its name for what it reads from a pipe.
+        let said = said.replace("<stdin>", "program").trim_end().to_owned();
+        match output.status.success() {
+            true => Ok((output.stdout, said)),
+            false => Err(Fault::Refused(said)),
+        }
+    }
+}
+
+/// What only the front end's metadata says of a kernel.
+struct Described {
+    spaces: Vec<u64>,
+    types: Vec<String>,
+    /// The types without the names that the text gives them.
+    base_types: Vec<String>,
+    accesses: Vec<String>,
+    names: Vec<String>,
+    qualifiers: Vec<String>,
+    required: Option<[u32; 3]>,
+    attributes: Vec<String>,
+}
+
+fn described(context: Context, kernel: Value) -> Described {
+    let mut count = 0;
+    let entries = LLVMGlobalCopyAllMetadata(kernel, &raw mut count);
+    let nodes: BTreeMap<u32, Value> = (0..count as u32)
+        .map(|at| {
+            let node = LLVMValueMetadataEntriesGetMetadata(entries, at);
+            let kind = LLVMValueMetadataEntriesGetKind(entries, at);
+            (kind, LLVMMetadataAsValue(context, node))
+        })
+        .collect();
+    let operands = |name: &str| {
+        let node = nodes.get(&metadata_kind(context, name));
+        node.map(|node| node_operands(*node)).unwrap_or_default()
+    };
+    let strings = |name: &str| -> Vec<String> {
+        let of = operands(name).into_iter();
+        of.map(|value| metadata_string(value).unwrap_or_default())
+            .collect()
+    };
+    let numbers = |name: &str| -> Vec<u64> {
+        let of = operands(name).into_iter();
+        of.map(|value| value.number().unwrap_or(0)).collect()
+    };
+    let required = numbers("reqd_work_group_size");
+    let mut attributes = Vec::new();
+    for name in ["reqd_work_group_size", "work_group_size_hint"] {
+        if let [x, y, z] = numbers(name)[..] {
+            attributes.push(format!("{name}({x},{y},{z})"));
+        }
+    }
+    if let [of, signed] = operands("vec_type_hint")[..] {
+        let name = type_name(of.ty(), signed.number() == Some(1));
+        attributes.extend(name.map(|name| format!("vec_type_hint({name})")));
+    }
+    Described {
+        spaces: numbers("kernel_arg_addr_space"),
+        types: strings("kernel_arg_type"),
+        base_types: strings("kernel_arg_base_type"),
+        accesses: strings("kernel_arg_access_qual"),
+        names: strings("kernel_arg_name"),
+        qualifiers: strings("kernel_arg_type_qual")
+            .into_iter()
+            .map(|words: String| {
+                // Translators of SPIR-V say one twice, with spaces between.
+                let mut words: Vec<&str> = words.split_whitespace().collect();
+                words.dedup();
+                words.join(" ")
+            })
+            .collect(),
+        required: match required[..] {
+            [x, y, z] => Some([x as u32, y as u32, z as u32]),
+            _ => None,
+        },
+        attributes,
+    }
+}
+
+/// The name of a number or vector in OpenCL C.
+fn type_name(of: Type, is_signed: bool) -> Option<String> {
+    let text = string(LLVMPrintTypeToString(of));
+    let vector = text
+        .strip_prefix('<')
+        .and_then(|text| text.strip_suffix('>'));
+    let (count, one) = match vector.and_then(|text| text.split_once(" x ")) {
+        Some((count, one)) => (count, one),
+        None => ("", text.as_str()),
+    };
+    let name = match one {
+        "i8" => "char",
+        "i16" => "short",
+        "i32" => "int",
+        "i64" => "long",
+        "half" | "float" | "double" => return Some(format!("{one}{count}")),
+        _ => return None,
+    };
+    let sign = if is_signed { "" } else { "u" };
+    Some(format!("{sign}{name}{count}"))
+}
+
+/// The type of a structure that is passed by value, which the parameter points to.
+pub(super) fn by_value(function: Value, index: usize) -> Option<Type> {
+    let kind = attribute_kind("byval");
+    let attribute = LLVMGetEnumAttributeAtIndex(function, index as u32 + 1, kind);
+    attribute.some().map(LLVMGetTypeAttributeValue)
+}
+
+/// Gives each work-item a copy of its own of structures that are passed by value: it may write to them.
+fn own_arguments(context: Context, _module: Module, kernel: Value, machine: Machine) {
+    let layout = LLVMCreateTargetDataLayout(machine);
+    let builder = LLVMCreateBuilderInContext(context);
+    for (index, parameter) in parameters(kernel).into_iter().enumerate() {
+        let Some(of) = by_value(kernel, index) else {
+            continue;
+        };
+        let first = LLVMGetFirstInstruction(LLVMGetFirstBasicBlock(kernel));
+        LLVMPositionBuilderBefore(builder, first);
+        let copy = LLVMBuildAlloca(builder, of, UNNAMED);
+        LLVMReplaceAllUsesWith(parameter, copy);
+        let bytes = LLVMConstInt(
+            LLVMIntTypeInContext(context, 64),
+            LLVMABISizeOfType(layout, of),
+            0,
+        );
+        let align = LLVMABIAlignmentOfType(layout, of);
+        LLVMBuildMemCpy(builder, copy, align, parameter, align, bytes);
+    }
+}
+
+/// Has everything but the kernels inlined, and calls of kernels too.
+fn make_inline(context: Context, module: Module, kernels: &[String]) {
+    let inline = LLVMCreateEnumAttribute(context, attribute_kind("alwaysinline"), 0);
+    let function_index = u32::MAX;
+    for function in module.functions() {
+        LLVMSetFunctionCallConv(function, 0);
+        if LLVMIsDeclaration(function) != 0 {
+            continue;
+        }
+        let is_called = function.name().starts_with(library::CALLED);
+        for kind in NOT_KEPT
+            .iter()
+            .filter(|kind| !is_called || **kind != "noinline")
+        {
+            LLVMRemoveEnumAttributeAtIndex(function, function_index, attribute_kind(kind));
+        }
+        for name in ["target-cpu", "target-features", "tune-cpu"] {
+            LLVMRemoveStringAttributeAtIndex(
+                function,
+                function_index,
+                name.as_ptr().cast(),
+                name.len() as u32,
+            );
+        }
+        for block in blocks(function) {
+            for instruction in block.instructions() {
+                if instruction.opcode() == Some(op::CALL) {
+                    LLVMSetInstructionCallConv(instruction, 0);
+                    // Translators of SPIR-V say so of calls, too.
+                    for kind in NOT_KEPT {
+                        let kind = attribute_kind(kind);
+                        LLVMRemoveCallSiteEnumAttribute(instruction, function_index, kind);
+                    }
+                }
+            }
+        }
+        if is_called {
+            // It stays a function.
+        } else if !kernels.contains(&function.name())
+            || function
+                .users()
+                .iter()
+                .any(|user| is_call_of(*user, function))
+        {
+            LLVMAddAttributeAtIndex(function, function_index, inline);
+        }
+        if !kernels.contains(&function.name()) {
+            LLVMSetLinkage(function, linkage::INTERNAL);
+        }
+    }
+}
+
+fn is_call_of(user: Value, function: Value) -> bool {
+    user.opcode() == Some(op::CALL) && LLVMGetCalledValue(user) == function
+}
+
+/// True if a function that is not there is one that the passes or the machine's libraries have.
+fn is_known(name: &str) -> bool {
+    // The functions of libm that the built-in functions are made of.
+    const LIBM: [&str; 25] = [
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "cbrt",
+        "expm1",
+        "log1p",
+        "exp10",
+        "erf",
+        "erfc",
+        "tgamma",
+        "lgamma",
+        "logb",
+        "atan2",
+        "fmod",
+        "remainder",
+        "hypot",
+        "fdim",
+        "nextafter",
+    ];
+    const MORE: [&str; 5] = ["ldexp", "ilogb", "frexp", "lgamma_r", "lgammaf_r"];
+    let single = name.strip_suffix('f').unwrap_or(name);
+    name.starts_with("llvm.")
+        || name.starts_with("__q_")
+        || name == "printf"
+        || [name, single]
+            .iter()
+            .any(|name| LIBM.contains(name) || MORE.contains(name))
+}
+
+/// Refuses a program that calls what is not there, or calls itself.
+fn refuse_unknown(module: Module) -> Result<(), Fault> {
+    for function in module.functions() {
+        let name = function.name();
+        let calls: Vec<Value> = function
+            .users()
+            .into_iter()
+            .filter(|user| is_call_of(*user, function))
+            .collect();
+        let Some(call) = calls.first() else { continue };
+        let at = match LLVMGetDebugLocLine(*call) {
+            0 => String::new(),
+            line => format!("program:{line}: "),
+        };
+        if LLVMIsDeclaration(function) == 0 {
+            if name.starts_with(library::CALLED) {
+                continue;
+            }
+            return Err(Fault::Refused(format!(
+                "{at}error: function '{}' calls itself, which OpenCL C does not have",
+                library::plain(&name).unwrap_or(&name)
+            )));
+        }
+        if !is_known(&name) {
+            return Err(Fault::Refused(format!(
+                "{at}error: function '{}' is not supported on processors yet, or is declared and not defined",
+                library::plain(&name).unwrap_or(&name)
+            )));
+        }
+    }
+    for function in module.functions() {
+        for instruction in blocks(function).into_iter().flat_map(Block::instructions) {
+            if instruction.opcode() == Some(op::CALL)
+                && LLVMIsAFunction(LLVMGetCalledValue(instruction))
+                    .some()
+                    .is_none()
+            {
+                return Err(Fault::Refused(format!(
+                    "program:{}: error: a call through a pointer, or inline assembly, is not supported on processors",
+                    LLVMGetDebugLocLine(instruction)
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> KernelInfo {
+    let text = |of: &[String], index: usize| of.get(index).cloned().unwrap_or_default();
+    let parameters = parameters(function)
+        .into_iter()
+        .enumerate()
+        .map(|(index, parameter)| {
+            let space = known.spaces.get(index).copied().unwrap_or(0);
+            let is_image = text(&known.base_types, index).starts_with("image")
+                && text(&known.accesses, index) != "none";
+            let kind = match space {
+                // Translators of SPIR-V say constant memory of them.
+                _ if text(&known.base_types, index) == "sampler_t" => ParameterKind::Sampler,
+                1 if is_image => ParameterKind::Image(match &text(&known.accesses, index)[..] {
+                    "write_only" => MemoryAccess::Write,
+                    "read_write" => MemoryAccess::ReadWrite,
+                    _ => MemoryAccess::Read,
+                }),
+                1 | 2 => ParameterKind::Memory(access(
+                    function,
+                    index,
+                    space == 2 || text(&known.qualifiers, index).contains("const"),
+                )),
+                3 => ParameterKind::Local,
+                _ => {
+                    let of = by_value(function, index).unwrap_or(parameter.ty());
+                    ParameterKind::Value {
+                        size: LLVMABISizeOfType(layout, of) as u32,
+                        align: LLVMABIAlignmentOfType(layout, of),
+                    }
+                }
+            };
+            ParameterInfo {
+                name: text(&known.names, index),
+                type_name: text(&known.types, index),
+                qualifiers: text(&known.qualifiers, index),
+                is_constant: space == 2,
+                kind,
+            }
+        })
+        .collect();
+    let has_barriers = blocks(function)
+        .into_iter()
+        .flat_map(Block::instructions)
+        .any(|instruction| instruction.callee().as_deref() == Some("__q_barrier"));
+    let reaches_beyond = blocks(function)
+        .into_iter()
+        .flat_map(Block::instructions)
+        .any(reaches_beyond);
+    KernelInfo {
+        name: name.to_owned(),
+        parameters,
+        required_local_size: known.required,
+        attributes: known.attributes,
+        local_bytes: 0,
+        has_barriers,
+        reaches_beyond,
+    }
+}
+
+/// True if an instruction makes a pointer of what is in memory, or prints.
+fn reaches_beyond(instruction: Value) -> bool {
+    match instruction.opcode() {
+        Some(op::LOAD | op::INT_TO_PTR) => instruction.ty().kind() == kind::POINTER,
+        Some(op::CALL) => instruction
+            .callee()
+            .is_some_and(|name| name.contains("printf")),
+        _ => false,
+    }
+}
+
+/// What a kernel does with memory, as LLVM has inferred.
+fn access(function: Value, index: usize, is_const: bool) -> MemoryAccess {
+    let has = |name: &str| {
+        let kind = attribute_kind(name);
+        LLVMGetEnumAttributeAtIndex(function, index as u32 + 1, kind)
+            .some()
+            .is_some()
+    };
+    if has("readnone") {
+        MemoryAccess::None
+    } else if has("readonly") || is_const {
+        MemoryAccess::Read
+    } else if has("writeonly") {
+        MemoryAccess::Write
+    } else {
+        MemoryAccess::ReadWrite
+    }
+}

@@ -1,0 +1,148 @@
+//! How work-items reach memory, and what the processor has for it.
+
+use super::LOCAL;
+use super::graph::Graph;
+use crate::compiler::llvm::*;
+use std::collections::HashSet;
+
+/// True if an address of a kernel comes from a number modulo another, or from bits of one.
+pub(in crate::compiler) fn has_cyclic_address(kernel: Value) -> bool {
+    let accesses = blocks(kernel).into_iter().flat_map(Block::instructions);
+    let mut open: Vec<Value> = accesses
+        .filter_map(|access| match access.opcode() {
+            Some(op::LOAD) => Some(LLVMGetOperand(access, 0)),
+            Some(op::STORE) => Some(LLVMGetOperand(access, 1)),
+            _ => None,
+        })
+        .collect();
+    let mut seen = HashSet::new();
+    while let Some(value) = open.pop() {
+        match value.opcode() {
+            None | Some(op::LOAD) => continue,
+            Some(op::AND | op::UREM | op::SREM) => return true,
+            Some(op::TRUNC)
+                if value.ty().kind() != kind::INTEGER || LLVMGetIntTypeWidth(value.ty()) < 32 =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+        if seen.insert(value) {
+            open.extend(value.operands());
+        }
+    }
+    false
+}
+
+/// Bytes from what a work-item reads to what its neighbour along x does, at most; the largest number if that is not known, as
+/// where each has a row of a matrix.
+pub(super) fn widest_stride(graph: &Graph, layout: DataLayout) -> u64 {
+    let all = graph.nodes.iter().flat_map(|node| &node.body);
+    let loads = all.filter(|one| one.opcode() == Some(op::LOAD));
+    let strides = loads.map(|load| stride(LLVMGetOperand(*load, 0), layout, 0));
+    strides.max().unwrap_or(0)
+}
+
+/// How much a value grows from one work-item to the next along x, as far as its own arithmetic tells.
+fn stride(value: Value, layout: DataLayout, depth: usize) -> u64 {
+    const DEEPEST: usize = 12;
+    if depth > DEEPEST {
+        return 0;
+    }
+    let of = |index: u32| stride(LLVMGetOperand(value, index), layout, depth + 1);
+    let constant = |index: u32| LLVMGetOperand(value, index).number();
+    match value.opcode() {
+        Some(op::CALL) => {
+            let name = value.callee().unwrap_or_default();
+            u64::from(["__q_lid0", "__q_gid0"].contains(&name.as_str()))
+        }
+        Some(op::MUL) => match (of(0), constant(1)) {
+            (stride, Some(factor)) => stride.saturating_mul(factor),
+            (0, None) if of(1) == 0 => 0,
+            _ => u64::MAX,
+        },
+        Some(op::SHL) => match (of(0), constant(1)) {
+            (0, _) => 0,
+            (stride, Some(bits)) => stride.saturating_mul(1 << bits.min(63)),
+            _ => u64::MAX,
+        },
+        Some(op::ADD | op::SUB | op::OR) => of(0).max(of(1)),
+        Some(op::TRUNC | op::ZEXT | op::SEXT) => of(0),
+        Some(op::GEP) => {
+            let mut widest = of(0);
+            let mut element = LLVMGetGEPSourceElementType(value);
+            for index in 1..value.operands().count() as u32 {
+                if index > 1 && element.kind() == kind::ARRAY {
+                    element = LLVMGetElementType(element);
+                }
+                let bytes = LLVMABISizeOfType(layout, element);
+                widest = widest.max(of(index).saturating_mul(bytes));
+            }
+            widest
+        }
+        _ => 0,
+    }
+}
+
+/// What an atomic operation does to a number.
+pub(super) enum Plain {
+    Exchange,
+    Operation(i32),
+    /// The number stays if it compares so with the other one.
+    Choice(i32),
+}
+
+/// What one does, by the number that the C interface gives it.
+pub(super) fn plain_operation(number: i32) -> Option<Plain> {
+    Some(match number {
+        0 => Plain::Exchange,
+        1 => Plain::Operation(op::ADD),
+        2 => Plain::Operation(op::SUB),
+        3 => Plain::Operation(op::AND),
+        5 => Plain::Operation(op::OR),
+        6 => Plain::Operation(op::XOR),
+        7 => Plain::Choice(compare::SGT),
+        8 => Plain::Choice(compare::SLT),
+        9 => Plain::Choice(compare::UGT),
+        10 => Plain::Choice(compare::ULT),
+        _ => return None,
+    })
+}
+
+/// True if an instruction changes a number in local memory, which no other thread has at hand while a group runs.
+pub(super) fn is_atomic_in_local(change: Value) -> bool {
+    let is_change = matches!(change.opcode(), Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG));
+    is_change && LLVMGetPointerAddressSpace(LLVMGetOperand(change, 0).ty()) == LOCAL
+}
+
+/// A processor's vector registers.
+#[derive(Clone, Copy)]
+pub(super) struct Registers {
+    pub(super) count: u64,
+    /// How many numbers of 32 bits are in each.
+    pub(super) numbers: u64,
+}
+
+impl Registers {
+    pub(super) fn of_host() -> Self {
+        let features = string(LLVMGetHostCPUFeatures());
+        let (count, numbers) = match features.split(',').any(|feature| feature == "+avx512vl") {
+            true => (32, 16),
+            false => (16, 8),
+        };
+        Self { count, numbers }
+    }
+}
+
+/// Has a function use the widest vectors that the processor has. LLVM would leave the widest of some alone, for they run at a
+/// lower frequency there; a kernel is arithmetic enough to be worth it.
+pub(super) fn widest_vectors(context: Context) -> Attribute {
+    let (name, bits) = ("prefer-vector-width", "512");
+    LLVMCreateStringAttribute(
+        context,
+        name.as_ptr().cast(),
+        name.len() as u32,
+        bits.as_ptr().cast(),
+        bits.len() as u32,
+    )
+}

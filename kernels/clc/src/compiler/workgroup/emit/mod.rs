@@ -1,0 +1,802 @@
+//! Writes the function of work-groups: loops over groups and work-items, around copies of the kernel's instructions.
+//!
+//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (14 numbers of 64 bits: global
+//! size, offset, local size and number of groups along x, y and z, then the dimensions, and the address where memory that is
+//! kept ends), local memory, memory that is kept across barriers, and the first group and the one after the last, in order of x, y, z.
+//!
+//! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of which the optimiser makes
+//! registers. Where a region begins, homes are filled from where the variables were kept; where it ends, they are kept.
+
+mod nodes;
+mod strips;
+
+use super::access::{Registers, widest_vectors};
+use super::graph::{End, Graph, Loop};
+use super::uniform::Divergence;
+use super::variables::{Variables, is_leaf};
+use super::{ALIGNMENT, ENTRY};
+use crate::compiler::llvm::*;
+use crate::compiler::{Fault, program};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Bytes from the start of the arguments to that of each: each begins at a multiple of 16, or of its own alignment.
+pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) -> (Vec<u64>, u64) {
+    let mut end = 0_u64;
+    let places = sizes
+        .into_iter()
+        .map(|(size, align)| {
+            let place = end.next_multiple_of(align.max(16));
+            end = place + size;
+            place
+        })
+        .collect();
+    (places, end.next_multiple_of(ALIGNMENT))
+}
+
+/// The numbers of a launch.
+const NUMBERS: usize = 14;
+
+/// The most work-items of a strip.
+const MOST_IN_STRIP: u64 = 64;
+
+/// Where all work-items of a group stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Cut {
+    /// Those of a strip.
+    Inner,
+    /// All of them.
+    Outer,
+}
+
+/// What makes the function.
+pub(super) struct Emitter {
+    context: Context,
+    kernel: Value,
+    layout: DataLayout,
+    builder: Builder,
+    function: Value,
+    /// Where allocas go.
+    allocas: Block,
+    local_size: Option<[u32; 3]>,
+    registers: Registers,
+    arguments: Vec<Value>,
+    info: Vec<Value>,
+    local: Value,
+    spill: Value,
+    /// Work-items of a group along each axis, and in all.
+    sizes: [Value; 3],
+    count: Value,
+    /// The group, and the global number of its first work-item.
+    group: [Value; 3],
+    base: [Value; 3],
+    current: Option<(Value, Value)>,
+    /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
+    slots: Value,
+    result: Value,
+    /// What a version keeps for each work-item and group, and the most that any does.
+    per_item: u64,
+    fixed: u64,
+    most: (u64, u64),
+}
+
+/// A version of the kernel, as it is written.
+struct Version<'a> {
+    graph: &'a Graph,
+    differs: Divergence,
+    variables: Variables,
+    cuts: BTreeMap<(usize, usize), Cut>,
+    /// Headers of loops that work-items leave at different times, and where they go on.
+    masked: BTreeMap<usize, Masked>,
+    /// Ways by such loops, with their headers: work-items wait there for those that go round.
+    passes: BTreeMap<(usize, usize), usize>,
+    homes: Vec<Option<Value>>,
+    /// Where variables are kept across outer cuts: an array of all work-items, or, of uniform ones, a place.
+    outer: HashMap<usize, Value>,
+    /// Memory of each work-item's own.
+    private: HashMap<Value, Value>,
+    /// A byte for each work-item that is through while others are not, if there may be any.
+    through: Option<Value>,
+    next_outer: Value,
+    next_inner: Value,
+}
+
+/// Some work-items of a strip, and the branch of which it is known which way they go.
+#[derive(Clone, Copy)]
+struct Part {
+    /// How many there are before them.
+    first: Option<Value>,
+    length: Value,
+    assumed: Option<(Value, usize)>,
+}
+
+/// A branch at which the first work-items of a strip go one way, and the others the other.
+struct Split {
+    branch: Value,
+    /// The way of the first ones, and how many they are.
+    way: usize,
+    below: Value,
+}
+
+/// A loop that work-items of a strip leave at different times: they go round together until all have left, and those that
+/// have do nothing more.
+#[derive(Clone, Copy)]
+struct Masked {
+    /// Where they go on.
+    after: usize,
+    /// For each work-item of a strip, 1 if it is in the loop still, and else 0.
+    inside: Value,
+}
+
+/// The end of a turn of such a loop.
+#[derive(Clone, Copy)]
+struct Turn {
+    header: usize,
+    /// Whether the work-item goes round again.
+    again: Value,
+    end: Block,
+}
+
+/// Where work-items leave a region.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Exit {
+    /// None where they are through.
+    cut: Option<Cut>,
+    to: usize,
+    /// The header of the loop that they go by, at which they wait.
+    by: Option<usize>,
+}
+
+/// A region that is written: where it begins, and whether work-items come there from an outer cut.
+type Key = (usize, bool);
+
+/// The strip that is written.
+struct Strip {
+    /// The number along x of its first work-item.
+    first: Value,
+    /// Its work-items.
+    length: Value,
+    y: Value,
+    z: Value,
+    /// What crosses inner cuts.
+    inner: HashMap<usize, Value>,
+    /// Uniform variables as they were where the outer region began.
+    taken: HashMap<usize, Value>,
+    blocks: BTreeMap<Key, Block>,
+    done: Block,
+}
+
+/// The work-item that is written.
+struct Item {
+    local: [Value; 3],
+    global: [Value; 3],
+    /// Its number in its strip, and in its group.
+    in_strip: Value,
+    in_group: Value,
+    /// The loop's accesses, which do not depend on those of other work-items.
+    accesses: Value,
+    latch: Block,
+}
+
+/// A loop that is being written.
+struct Counted {
+    before: Block,
+    head: Block,
+    number: Value,
+    bound: Value,
+    step: u64,
+}
+
+impl Emitter {
+    /// Makes the function, of which nothing is written.
+    pub(super) fn new(
+        context: Context,
+        module: Module,
+        kernel: Value,
+        layout: DataLayout,
+        local_size: Option<[u32; 3]>,
+    ) -> Result<Self, Fault> {
+        let pointer = LLVMPointerTypeInContext(context, 0);
+        let local = LLVMPointerTypeInContext(context, 3);
+        let wide = LLVMIntTypeInContext(context, 64);
+        let types = [pointer, pointer, local, pointer, wide, wide];
+        let of = LLVMFunctionType(
+            LLVMVoidTypeInContext(context),
+            types.as_ptr(),
+            types.len() as u32,
+            0,
+        );
+        let function = LLVMAddFunction(module, text(ENTRY).as_ptr(), of);
+        let attribute = |name: &str| LLVMCreateEnumAttribute(context, attribute_kind(name), 0);
+        LLVMAddAttributeAtIndex(function, u32::MAX, attribute("nounwind"));
+        LLVMAddAttributeAtIndex(function, u32::MAX, widest_vectors(context));
+        for index in [1, 2, 4] {
+            LLVMAddAttributeAtIndex(function, index, attribute("noalias"));
+        }
+        let zero = LLVMConstInt(LLVMIntTypeInContext(context, 32), 0, 0);
+        let allocas = LLVMAppendBasicBlockInContext(context, function, c"allocas".as_ptr());
+        Ok(Self {
+            context,
+            kernel,
+            layout,
+            builder: LLVMCreateBuilderInContext(context),
+            function,
+            allocas,
+            local_size,
+            registers: Registers::of_host(),
+            arguments: Vec::new(),
+            info: Vec::new(),
+            local: LLVMGetParam(function, 2),
+            spill: LLVMGetParam(function, 3),
+            sizes: [zero; 3],
+            count: zero,
+            group: [zero; 3],
+            base: [zero; 3],
+            current: None,
+            slots: Value::NULL,
+            result: Value::NULL,
+            per_item: 0,
+            fixed: 0,
+            most: (0, 0),
+        })
+    }
+
+    fn int(&self, bits: u32) -> Type {
+        LLVMIntTypeInContext(self.context, bits)
+    }
+
+    fn narrow(&self, number: u64) -> Value {
+        LLVMConstInt(self.int(32), number, 0)
+    }
+
+    fn wide(&self, number: u64) -> Value {
+        LLVMConstInt(self.int(64), number, 0)
+    }
+
+    fn block(&self, name: &str) -> Block {
+        LLVMAppendBasicBlockInContext(self.context, self.function, text(name).as_ptr())
+    }
+
+    /// Goes on at the end of a block.
+    pub(super) fn go_on(&self, block: Block) {
+        LLVMPositionBuilderAtEnd(self.builder, block);
+    }
+
+    fn here(&self) -> Block {
+        LLVMGetInsertBlock(self.builder)
+    }
+
+    fn operate(&self, operation: i32, left: Value, right: Value) -> Value {
+        LLVMBuildBinOp(self.builder, operation, left, right, UNNAMED)
+    }
+
+    /// A sum that does not overflow, as a signed and as an unsigned one.
+    fn sum(&self, left: Value, right: Value) -> Value {
+        let sum = self.operate(op::ADD, left, right);
+        if sum.opcode() == Some(op::ADD) {
+            LLVMSetNUW(sum, 1);
+            LLVMSetNSW(sum, 1);
+        }
+        sum
+    }
+
+    fn narrowed(&self, number: Value) -> Value {
+        LLVMBuildCast(self.builder, op::TRUNC, number, self.int(32), UNNAMED)
+    }
+
+    fn extended(&self, number: Value) -> Value {
+        LLVMBuildCast(self.builder, op::ZEXT, number, self.int(64), UNNAMED)
+    }
+
+    pub(super) fn compared(&self, predicate: i32, left: Value, right: Value) -> Value {
+        LLVMBuildICmp(self.builder, predicate, left, right, UNNAMED)
+    }
+
+    /// The opposite of a condition.
+    pub(super) fn inverted(&self, condition: Value) -> Value {
+        self.operate(op::XOR, condition, self.truth())
+    }
+
+    /// What is always true.
+    pub(super) fn truth(&self) -> Value {
+        LLVMConstInt(self.int(1), 1, 0)
+    }
+
+    /// Both of two conditions.
+    pub(super) fn both(&self, one: Value, other: Value) -> Value {
+        self.operate(op::AND, one, other)
+    }
+
+    fn alloca(&self, of: Type, aligned: bool) -> Value {
+        let here = self.here();
+        self.go_on(self.allocas);
+        let alloca = LLVMBuildAlloca(self.builder, of, UNNAMED);
+        if aligned {
+            LLVMSetAlignment(alloca, ALIGNMENT as u32);
+        }
+        self.go_on(here);
+        alloca
+    }
+
+    fn load(&self, of: Type, from: Value) -> Value {
+        LLVMBuildLoad2(self.builder, of, from, UNNAMED)
+    }
+
+    fn at(&self, of: Type, pointer: Value, index: Value) -> Value {
+        LLVMBuildInBoundsGEP2(self.builder, of, pointer, &raw const index, 1, UNNAMED)
+    }
+
+    /// Writes what precedes the first version: arguments, and the loop over groups. What the versions are to go to.
+    pub(super) fn begin(&mut self) -> Block {
+        let start = self.block("start");
+        self.go_on(start);
+        let sizes = parameters(self.kernel)
+            .into_iter()
+            .enumerate()
+            .map(|(index, parameter)| {
+                let of = program::by_value(self.kernel, index).unwrap_or(parameter.ty());
+                let size = LLVMABISizeOfType(self.layout, of);
+                (size, u64::from(LLVMABIAlignmentOfType(self.layout, of)))
+            });
+        let (places, _) = place_of_arguments(sizes);
+        let given = LLVMGetParam(self.function, 0);
+        for (index, parameter) in parameters(self.kernel).into_iter().enumerate() {
+            let place = self.at(self.int(8), given, self.wide(places[index]));
+            let value = match program::by_value(self.kernel, index) {
+                Some(_) => place,
+                None => self.load(parameter.ty(), place),
+            };
+            self.arguments.push(value);
+        }
+        let info = LLVMGetParam(self.function, 1);
+        for index in 0..NUMBERS {
+            let value = match self.local_size {
+                Some(size) if (6..9).contains(&index) => self.wide(u64::from(size[index - 6])),
+                _ => {
+                    let place = self.at(self.int(64), info, self.wide(index as u64));
+                    self.load(self.int(64), place)
+                }
+            };
+            self.info.push(value);
+        }
+        self.sizes = std::array::from_fn(|axis| self.narrowed(self.info[6 + axis]));
+        self.count = self.operate(op::MUL, self.info[6], self.info[7]);
+        self.count = self.operate(op::MUL, self.count, self.info[8]);
+
+        let (head, body, after, end) = (
+            self.block("groups"),
+            self.block("group"),
+            self.block("through"),
+            self.block("end"),
+        );
+        LLVMBuildBr(self.builder, head);
+        self.go_on(head);
+        let current = LLVMBuildPhi(self.builder, self.int(64), UNNAMED);
+        let more = self.compared(compare::ULT, current, LLVMGetParam(self.function, 5));
+        LLVMBuildCondBr(self.builder, more, body, end);
+        self.go_on(after);
+        let next = self.sum(current, self.wide(1));
+        LLVMBuildBr(self.builder, head);
+        for (value, from) in [(LLVMGetParam(self.function, 4), start), (next, after)] {
+            LLVMAddIncoming(current, &raw const value, &raw const from, 1);
+        }
+        self.go_on(end);
+        LLVMBuildRetVoid(self.builder);
+        self.go_on(body);
+        let mut rest = current;
+        for axis in 0..3 {
+            let (at, groups) = match axis {
+                2 => (rest, rest),
+                _ => (
+                    self.operate(op::UREM, rest, self.info[9 + axis]),
+                    self.operate(op::UDIV, rest, self.info[9 + axis]),
+                ),
+            };
+            rest = groups;
+            self.group[axis] = self.narrowed(at);
+            let first = self.operate(op::MUL, at, self.info[6 + axis]);
+            self.base[axis] = self.narrowed(self.operate(op::ADD, first, self.info[3 + axis]));
+        }
+        after
+    }
+
+    /// Ends the function; bytes that are kept for each work-item, and for the group.
+    pub(super) fn end(&mut self, _after: Block) -> (u64, u64) {
+        let start = LLVMGetNextBasicBlock(self.allocas);
+        self.go_on(self.allocas);
+        LLVMBuildBr(self.builder, start);
+        self.most
+    }
+
+    /// Goes on in one of two blocks, by a condition.
+    pub(super) fn fork(&mut self, condition: impl FnOnce(&mut Self) -> Value) -> [Block; 2] {
+        let condition = condition(self);
+        let ways = [self.block("within"), self.block("other")];
+        LLVMBuildCondBr(self.builder, condition, ways[0], ways[1]);
+        ways
+    }
+
+    /// What an instruction without effect becomes for the first work-item of the group, or for the last.
+    pub(super) fn at_corner(&mut self, value: Value, last: bool) -> Value {
+        if value.opcode().is_none() {
+            return self.constant_or_argument(value);
+        }
+        if is_leaf(value) {
+            let local: [Value; 3] = std::array::from_fn(|axis| match last {
+                true => self.operate(op::SUB, self.sizes[axis], self.narrow(1)),
+                false => self.narrow(0),
+            });
+            let global = std::array::from_fn(|axis| self.sum(self.base[axis], local[axis]));
+            return self.leaf(value, &local, &global);
+        }
+        let copy = LLVMInstructionClone(value);
+        for (index, operand) in value.operands().enumerate() {
+            let operand = self.at_corner(operand, last);
+            LLVMSetOperand(copy, index as u32, operand);
+        }
+        LLVMInsertIntoBuilder(self.builder, copy);
+        copy
+    }
+
+    /// A value that is no instruction, as the function has it.
+    fn constant_or_argument(&self, value: Value) -> Value {
+        if LLVMIsAArgument(value).some().is_none() {
+            return value;
+        }
+        let at = parameters(self.kernel).iter().position(|it| *it == value);
+        at.map_or(value, |at| self.arguments[at])
+    }
+
+    /// What a function that every work-item has at hand gives.
+    fn leaf(&self, call: Value, local: &[Value; 3], global: &[Value; 3]) -> Value {
+        let name = call.callee().unwrap_or_default();
+        let axis = match name.bytes().last() {
+            Some(b'1') => 1,
+            Some(b'2') => 2,
+            _ => 0,
+        };
+        match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "__q_lid" => local[axis],
+            "__q_gid" => global[axis],
+            "__q_group" => self.group[axis],
+            "__q_local" | "__q_place_of_local" => self.local,
+            "__q_place_of_kept" => self.spill,
+            "__q_slots" => self.slots,
+            "__q_result" => self.result,
+            _ => {
+                let index = LLVMGetOperand(call, 0).number().unwrap_or(0) as usize;
+                self.info[index.min(NUMBERS - 1)]
+            }
+        }
+    }
+
+    /// A place in the memory that is kept, of so many bytes for each work-item.
+    fn kept_array(&mut self, of: Type) -> Value {
+        let bytes = LLVMABISizeOfType(self.layout, of);
+        let items = self.operate(op::MUL, self.count, self.wide(bytes));
+        // Each array begins at a whole line.
+        let rounded = self.operate(op::ADD, items, self.wide(ALIGNMENT - 1));
+        let rounded = self.operate(op::AND, rounded, self.wide(!(ALIGNMENT - 1)));
+        let (pointer, offset) = self.current.unwrap_or((self.spill, self.wide(0)));
+        let place = self.at(self.int(8), pointer, offset);
+        let end = self.operate(op::ADD, offset, rounded);
+        self.current = Some((pointer, end));
+        self.per_item += bytes;
+        self.fixed += ALIGNMENT;
+        place
+    }
+
+    /// What a value is in memory.
+    fn memory_type(&self, of: Type) -> Type {
+        if of.is_integer(1) { self.int(8) } else { of }
+    }
+
+    fn keep(&self, value: Value, of: Type, array: Value, index: Value, item: &Item) {
+        let memory = self.memory_type(of);
+        let value = match of.is_integer(1) {
+            true => LLVMBuildCast(self.builder, op::ZEXT, value, memory, UNNAMED),
+            false => value,
+        };
+        let store = LLVMBuildStore(self.builder, value, self.at(memory, array, index));
+        self.independent(store, item);
+    }
+
+    fn kept(&self, of: Type, array: Value, index: Value, item: &Item) -> Value {
+        let memory = self.memory_type(of);
+        let load = self.load(memory, self.at(memory, array, index));
+        self.independent(load, item);
+        match of.is_integer(1) {
+            true => LLVMBuildCast(self.builder, op::TRUNC, load, of, UNNAMED),
+            false => load,
+        }
+    }
+
+    /// Says of an access that other work-items' do not depend on it.
+    fn independent(&self, access: Value, item: &Item) {
+        let kind = metadata_kind(self.context, "llvm.access.group");
+        LLVMSetMetadata(access, kind, item.accesses);
+    }
+
+    /// Begins a loop with at least one turn; its number counts up to `bound`.
+    fn count(&self, bound: Value, step: u64) -> Counted {
+        let before = self.here();
+        if bound.number().is_some_and(|bound| bound <= step) {
+            let number = self.narrow(0);
+            return Counted {
+                before,
+                head: before,
+                number,
+                bound,
+                step,
+            };
+        }
+        let head = self.block("loop");
+        LLVMBuildBr(self.builder, head);
+        self.go_on(head);
+        let number = LLVMBuildPhi(self.builder, self.int(32), UNNAMED);
+        Counted {
+            before,
+            head,
+            number,
+            bound,
+            step,
+        }
+    }
+
+    /// Ends it here; it goes on after it.
+    fn counted(&self, of: &Counted, properties: Option<Value>) {
+        if of.head == of.before {
+            return;
+        }
+        let next = self.sum(of.number, self.narrow(of.step));
+        let more = self.compared(compare::ULT, next, of.bound);
+        let after = self.block("after");
+        let latch = self.here();
+        let branch = LLVMBuildCondBr(self.builder, more, of.head, after);
+        if let Some(properties) = properties {
+            LLVMSetMetadata(branch, metadata_kind(self.context, "llvm.loop"), properties);
+        }
+        for (value, from) in [(self.narrow(0), of.before), (next, latch)] {
+            LLVMAddIncoming(of.number, &raw const value, &raw const from, 1);
+        }
+        self.go_on(after);
+    }
+
+    /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text makes such metadata.) Where
+    /// it is over a part of a strip, the vectors' loop is to be unrolled, so that what is in the strip's arrays is in registers.
+    fn loop_properties(&self, is_strip: bool) -> Result<(Value, Value), Fault> {
+        const TEXT: &str = "!properties = !{!0, !1}\n\
+            !0 = distinct !{}\n\
+            !1 = distinct !{!1, !2, !3, !4, !5}\n\
+            !2 = !{!\"llvm.loop.parallel_accesses\", !0}\n\
+            !3 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n\
+            !4 = !{!\"llvm.loop.unroll.disable\"}\n\
+            !5 = !{!\"llvm.loop.vectorize.followup_vectorized\", !6, !7}\n\
+            !6 = !{!\"llvm.loop.isvectorized\", i32 1}\n\
+            !7 = !{!\"llvm.loop.unroll.FOLLOWING\"}\n";
+        let following = if is_strip { "full" } else { "runtime.disable" };
+        let text = TEXT.replace("FOLLOWING", following);
+        let mut module = Module::NULL;
+        let mut message = std::ptr::null_mut();
+        if LLVMParseIRInContext(
+            self.context,
+            buffer(text.as_bytes()),
+            &raw mut module,
+            &raw mut message,
+        ) != 0
+        {
+            return Err(Fault::Failed(string(message)));
+        }
+        let mut both = [Value::NULL; 2];
+        LLVMGetNamedMetadataOperands(module, c"properties".as_ptr(), both.as_mut_ptr());
+        Ok((both[0], both[1]))
+    }
+
+    /// Writes a version of the kernel, which goes on at `after` when the group is through.
+    pub(super) fn version(&mut self, graph: &Graph, after: Block) -> Result<(), Fault> {
+        self.current = None;
+        (self.per_item, self.fixed) = (0, 0);
+        let loops = graph.loops();
+        let differs = Divergence::of(graph, &loops);
+        let mut cuts = cuts(graph, &loops, &differs);
+        let mut masked = BTreeMap::new();
+        let mut passes = BTreeMap::new();
+        for of in &loops {
+            let Some(after) = differs.meeting_after(graph, &loops, of) else {
+                continue;
+            };
+            let ways_by = differs.ways_by(graph, of, after);
+            let is_cut = cuts.keys().any(|(from, to)| {
+                *to == of.header
+                    || *to == after && (of.nodes[*from] || ways_by.contains(&(*from, *to)))
+            });
+            if is_cut {
+                continue;
+            }
+            for from in &graph.before[of.header] {
+                cuts.entry((*from, of.header)).or_insert(Cut::Inner);
+            }
+            for from in graph.before[after].iter().filter(|from| of.nodes[**from]) {
+                cuts.entry((*from, after)).or_insert(Cut::Inner);
+            }
+            for way in ways_by {
+                cuts.entry(way).or_insert(Cut::Inner);
+                passes.insert(way, of.header);
+            }
+            let flags = LLVMArrayType2(self.int(32), MOST_IN_STRIP);
+            let inside = self.alloca(flags, true);
+            masked.insert(of.header, Masked { after, inside });
+        }
+        let variables = Variables::of(graph);
+        let number = self.int(32);
+        let mut version = Version {
+            homes: vec![None; variables.all.len()],
+            outer: HashMap::new(),
+            private: HashMap::new(),
+            through: None,
+            next_outer: self.alloca(number, false),
+            next_inner: self.alloca(number, false),
+            graph,
+            differs,
+            variables,
+            cuts,
+            masked,
+            passes,
+        };
+        let reached = graph.reached();
+        let targets: BTreeSet<usize> = version
+            .cuts
+            .iter()
+            .filter(|(_, cut)| **cut == Cut::Outer)
+            .map(|((_, to), _)| *to)
+            .collect();
+        for target in &targets {
+            for variable in version.variables.alive[*target].iter() {
+                if !version.outer.contains_key(&variable) {
+                    let place = self.place(&version, variable, None);
+                    version.outer.insert(variable, place);
+                }
+            }
+        }
+        for (at, node) in graph
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| reached[*at])
+        {
+            let _ = at;
+            for alloca in node
+                .body
+                .iter()
+                .filter(|it| it.opcode() == Some(op::ALLOCA))
+            {
+                let place = self.kept_array(LLVMGetAllocatedType(*alloca));
+                version.private.insert(*alloca, place);
+            }
+        }
+        let calls = |name: &str| {
+            let mut all = graph.nodes.iter().flat_map(|node| &node.body);
+            all.any(|one| one.callee().as_deref() == Some(name))
+        };
+        if calls("__q_slots") {
+            self.slots = self.kept_array(self.int(64));
+        }
+        if calls("__q_result") {
+            self.result = self.alloca(self.int(64), false);
+        }
+        // At a barrier that is not known to be come to by all, some may be through already.
+        let is_parted = |at: &usize| {
+            reached[*at] && graph.nodes[*at].end == End::Barrier && version.differs.nodes[*at]
+        };
+        if (0..graph.nodes.len()).any(|at| is_parted(&at)) {
+            let through = self.kept_array(self.int(8));
+            self.clear(through);
+            version.through = Some(through);
+        }
+
+        let dispatch = self.block("dispatch");
+        let starts: BTreeMap<usize, Block> = std::iter::once(0)
+            .chain(targets.iter().copied())
+            .map(|target| (target, self.block("region")))
+            .collect();
+        LLVMBuildBr(self.builder, starts[&0]);
+        for (target, start) in &starts {
+            self.go_on(*start);
+            self.outer_region(&mut version, *target)?;
+            LLVMBuildBr(self.builder, dispatch);
+        }
+        self.go_on(dispatch);
+        let next = self.load(number, version.next_outer);
+        let switch = LLVMBuildSwitch(self.builder, next, after, targets.len() as u32);
+        for target in &targets {
+            LLVMAddCase(switch, self.narrow(*target as u64), starts[target]);
+        }
+        self.most = (self.most.0.max(self.per_item), self.most.1.max(self.fixed));
+        Ok(())
+    }
+
+    /// Sets a byte of each work-item to zero.
+    fn clear(&self, bytes: Value) {
+        let items = LLVMBuildCast(self.builder, op::TRUNC, self.count, self.int(32), UNNAMED);
+        let each = self.count(items, 1);
+        let byte = self.at(self.int(8), bytes, self.extended(each.number));
+        LLVMBuildStore(self.builder, LLVMConstInt(self.int(8), 0, 0), byte);
+        self.counted(&each, None);
+    }
+
+    /// Where a variable is kept: of a strip of so many work-items, or of the group.
+    fn place(&mut self, version: &Version<'_>, variable: usize, strip: Option<u64>) -> Value {
+        let value = version.variables.all[variable].value();
+        let memory = self.memory_type(value.ty());
+        match strip {
+            _ if !version.differs.differs(value) => self.alloca(value.ty(), false),
+            Some(length) => self.alloca(LLVMArrayType2(memory, length), true),
+            None => self.kept_array(memory),
+        }
+    }
+}
+
+/// True if a value is the work-item's number within its group, along x.
+fn is_number_along_x(value: Value) -> bool {
+    match value.opcode() {
+        Some(op::ZEXT | op::SEXT) => is_number_along_x(LLVMGetOperand(value, 0)),
+        _ => value.callee().as_deref() == Some("__q_lid0"),
+    }
+}
+
+fn is_atomic(access: Value) -> bool {
+    const NOT_ATOMIC: i32 = 0;
+    LLVMGetOrdering(access) != NOT_ATOMIC
+}
+
+/// Where all work-items of a group, or of a strip, stop.
+fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize, usize), Cut> {
+    let mut cuts = BTreeMap::new();
+    let is_barrier = |at: &usize| graph.nodes[*at].end == End::Barrier;
+    let reached = graph.reached();
+    for at in (0..graph.nodes.len()).filter(|at| reached[*at]) {
+        if is_barrier(&at) {
+            cuts.insert((at, graph.nodes[at].next[0]), Cut::Outer);
+        }
+    }
+    for of in loops {
+        if !differs.goes_together(graph, of) {
+            continue;
+        }
+        let has_barrier = (0..graph.nodes.len()).any(|at| of.nodes[at] && is_barrier(&at));
+        let cut = if has_barrier { Cut::Outer } else { Cut::Inner };
+        let mut add = |from: usize, to: usize| {
+            let known: &mut Cut = cuts.entry((from, to)).or_insert(cut);
+            *known = (*known).max(cut);
+        };
+        for from in &graph.before[of.header] {
+            add(*from, of.header);
+        }
+        for at in (0..graph.nodes.len()).filter(|at| of.nodes[*at]) {
+            for to in graph.nodes[at].next.iter().filter(|to| !of.nodes[**to]) {
+                add(at, *to);
+            }
+        }
+    }
+    cuts
+}
+
+/// The regions between inner cuts that work-items come to from an outer one before they come to another.
+fn inner_regions(version: &Version<'_>, target: usize) -> Vec<Key> {
+    let mut keys = vec![(target, true)];
+    let mut at = 0;
+    while let Some((start, _)) = keys.get(at).copied() {
+        at += 1;
+        let mut seen = BTreeSet::from([start]);
+        let mut open = vec![start];
+        while let Some(node) = open.pop() {
+            for to in &version.graph.nodes[node].next {
+                match version.cuts.get(&(node, *to)) {
+                    None if seen.insert(*to) => open.push(*to),
+                    Some(Cut::Inner) if !keys.contains(&(*to, false)) => keys.push((*to, false)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    keys
+}

@@ -1,0 +1,437 @@
+//! The instructions of a region for one work-item, and where it has the variables at hand.
+
+use super::super::access::{Plain, is_atomic_in_local, plain_operation};
+use super::super::graph::End;
+use super::super::variables::{Variable, is_leaf};
+use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version, is_atomic};
+use crate::compiler::Fault;
+use crate::compiler::llvm::*;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+impl Emitter {
+    /// Writes a turn of a loop that work-items leave at different times. All take what they have in hand and put it back, so
+    /// that the loop over work-items has no access that depends on whether one is in the loop still.
+    pub(super) fn turn(
+        &mut self,
+        version: &mut Version<'_>,
+        strip: &Strip,
+        header: usize,
+        masked: Masked,
+    ) -> Result<(), Fault> {
+        let mut alive: BTreeSet<usize> = version.variables.alive[header].iter().collect();
+        alive.extend(version.variables.alive[masked.after].iter());
+        let differs = |version: &Version<'_>, variable: usize| {
+            version
+                .differs
+                .differs(version.variables.all[variable].value())
+        };
+        let mut taken = HashMap::new();
+        for variable in &alive {
+            if !differs(version, *variable) {
+                let of = version.variables.all[*variable].value().ty();
+                taken.insert(*variable, self.load(of, strip.inner[variable]));
+            }
+        }
+        let flag = self.int(32);
+        let any = self.alloca(flag, false);
+        LLVMBuildStore(self.builder, self.narrow(0), any);
+        let (accesses, properties) = self.loop_properties(!strip.inner.is_empty())?;
+        let each = self.count(strip.length, 1);
+        let item = self.item(strip, each.number, accesses);
+        for variable in &alive {
+            let of = version.variables.all[*variable].value().ty();
+            let now = match taken.get(variable) {
+                Some(value) => *value,
+                None => self.kept(of, strip.inner[variable], item.in_strip, &item),
+            };
+            LLVMBuildStore(self.builder, now, self.home(version, *variable));
+        }
+        let turn = Turn {
+            header,
+            again: self.alloca(flag, false),
+            end: self.block("turned"),
+        };
+        let inside = self.kept(flag, masked.inside, item.in_strip, &item);
+        LLVMBuildStore(self.builder, inside, turn.again);
+        let is_inside = self.compared(compare::NE, inside, self.narrow(0));
+        let going = self.block("going");
+        LLVMBuildCondBr(self.builder, is_inside, going, turn.end);
+        self.go_on(going);
+        self.nodes(version, strip, &item, (header, false), Some(turn), None);
+        self.go_on(turn.end);
+        for variable in &alive {
+            let of = version.variables.all[*variable].value().ty();
+            let home = self.home(version, *variable);
+            let now = self.load(of, home);
+            if differs(version, *variable) {
+                self.keep(now, of, strip.inner[variable], item.in_strip, &item);
+            } else {
+                LLVMBuildStore(self.builder, now, strip.inner[variable]);
+            }
+        }
+        let again = self.load(flag, turn.again);
+        self.keep(again, flag, masked.inside, item.in_strip, &item);
+        let so_far = self.load(flag, any);
+        LLVMBuildStore(self.builder, self.operate(op::OR, so_far, again), any);
+        LLVMBuildBr(self.builder, item.latch);
+        self.go_on(item.latch);
+        self.counted(&each, Some(properties));
+        let any = self.load(flag, any);
+        let more = self.compared(compare::NE, any, self.narrow(0));
+        let ways = [(header, false), (masked.after, false)].map(|key| strip.blocks[&key]);
+        LLVMBuildCondBr(self.builder, more, ways[0], ways[1]);
+        Ok(())
+    }
+
+    /// Where a work-item has a variable at hand.
+    pub(super) fn home(&self, version: &mut Version<'_>, variable: usize) -> Value {
+        let of = version.variables.all[variable].value().ty();
+        *version.homes[variable].get_or_insert_with(|| self.alloca(of, false))
+    }
+
+    /// Writes the nodes of a region for a work-item; the cuts that it may come to, none for the end of the kernel.
+    pub(super) fn nodes(
+        &mut self,
+        version: &mut Version<'_>,
+        strip: &Strip,
+        item: &Item,
+        key: Key,
+        turn: Option<Turn>,
+        assumed: Option<(Value, usize)>,
+    ) -> BTreeSet<(Option<Cut>, usize)> {
+        let mut blocks: BTreeMap<usize, Block> = BTreeMap::new();
+        let mut exits: BTreeMap<Exit, Block> = BTreeMap::new();
+        let mut open = vec![key.0];
+        blocks.insert(key.0, self.block("node"));
+        LLVMBuildBr(self.builder, blocks[&key.0]);
+        let mut region = Vec::new();
+        while let Some(at) = open.pop() {
+            region.push(at);
+            self.go_on(blocks[&at]);
+            let mut known = HashMap::new();
+            self.instructions(version, item, at, &mut known);
+            let mut node = version.graph.nodes[at].clone();
+            if let Some((branch, way)) = assumed
+                && node.end == End::Branch(Some(branch))
+            {
+                node.next = vec![node.next[way]];
+                node.end = End::Branch(None);
+            }
+            let mut ways = Vec::new();
+            for to in &node.next {
+                ways.push(match version.cuts.get(&(at, *to)) {
+                    Some(cut) => *exits
+                        .entry(Exit {
+                            cut: Some(*cut),
+                            to: *to,
+                            by: version.passes.get(&(at, *to)).copied(),
+                        })
+                        .or_insert_with(|| self.block("exit")),
+                    None => *blocks.entry(*to).or_insert_with(|| {
+                        open.push(*to);
+                        self.block("node")
+                    }),
+                });
+            }
+            match node.end {
+                End::Barrier | End::Branch(None) => {
+                    LLVMBuildBr(self.builder, ways[0]);
+                }
+                End::Branch(Some(branch)) => {
+                    let mut condition = None;
+                    if LLVMGetNumOperands(branch) > 1 {
+                        let of = LLVMGetOperand(branch, 0);
+                        condition = Some(self.resolved(version, item, at, &mut known, of));
+                    }
+                    let copy = LLVMInstructionClone(branch);
+                    LLVMInsertIntoBuilder(self.builder, copy);
+                    for (index, way) in ways.iter().enumerate() {
+                        LLVMSetSuccessor(copy, index as u32, *way);
+                    }
+                    if let Some(condition) = condition {
+                        LLVMSetOperand(copy, 0, condition);
+                    }
+                    LLVMSetMetadata(copy, metadata_kind(self.context, "llvm.loop"), Value::NULL);
+                }
+                End::Return => {
+                    let exit = exits
+                        .entry(Exit {
+                            cut: None,
+                            to: version.graph.nodes.len(),
+                            by: None,
+                        })
+                        .or_insert_with(|| self.block("return"));
+                    LLVMBuildBr(self.builder, *exit);
+                }
+                End::Unreachable => {
+                    LLVMBuildUnreachable(self.builder);
+                }
+            }
+        }
+        let is_set = |version: &Version<'_>, variable: usize| {
+            region
+                .iter()
+                .any(|at| version.variables.set_by[*at].has(variable))
+        };
+        let leave = self.narrow(version.graph.nodes.len() as u64 + 1);
+        for (Exit { cut, to, by }, block) in &exits {
+            self.go_on(*block);
+            if let Some(turn) = turn {
+                let again = self.narrow(u64::from(*to == turn.header));
+                LLVMBuildStore(self.builder, again, turn.again);
+                LLVMBuildBr(self.builder, turn.end);
+                continue;
+            }
+            let stop = by.unwrap_or(*to);
+            if let Some(masked) = version.masked.get(&stop) {
+                self.keep(
+                    self.narrow(u64::from(by.is_none())),
+                    self.int(32),
+                    masked.inside,
+                    item.in_strip,
+                    item,
+                );
+            }
+            let number = self.narrow(stop as u64);
+            match cut {
+                Some(Cut::Inner) => {
+                    LLVMBuildStore(self.builder, number, version.next_inner);
+                }
+                Some(Cut::Outer) => {
+                    LLVMBuildStore(self.builder, leave, version.next_inner);
+                    LLVMBuildStore(self.builder, number, version.next_outer);
+                }
+                None => {
+                    LLVMBuildStore(self.builder, leave, version.next_inner);
+                    if let Some(through) = version.through {
+                        let one = LLVMConstInt(self.int(8), 1, 0);
+                        self.keep(one, self.int(8), through, item.in_group, item);
+                    }
+                }
+            }
+            self.forget(version, strip, *to, stop);
+            if let Some(cut) = cut {
+                let alive: Vec<usize> = version.variables.alive[*to].iter().collect();
+                for variable in alive {
+                    let value = version.variables.all[variable].value();
+                    let is_there = key.1 == (*cut == Cut::Outer) && !is_set(version, variable);
+                    if is_there {
+                        continue;
+                    }
+                    let home = self.home(version, variable);
+                    let now = self.load(value.ty(), home);
+                    let (place, index) = match cut {
+                        Cut::Outer => (version.outer[&variable], item.in_group),
+                        Cut::Inner => (strip.inner[&variable], item.in_strip),
+                    };
+                    if version.differs.differs(value) {
+                        self.keep(now, value.ty(), place, index, item);
+                    } else {
+                        LLVMBuildStore(self.builder, now, place);
+                    }
+                }
+            }
+            LLVMBuildBr(self.builder, item.latch);
+        }
+        let stops = exits
+            .into_keys()
+            .map(|exit| (exit.cut, exit.by.unwrap_or(exit.to)));
+        stops.collect()
+    }
+
+    /// Leaves uniform variables that are not alive where work-items go on undefined. Were they left alone, the loop over
+    /// work-items would seem to carry them from one to the next where there is another way on, on which they are set.
+    pub(super) fn forget(&self, version: &Version<'_>, strip: &Strip, to: usize, stop: usize) {
+        // Work-items that are through go no way that others do not.
+        if version.through.is_some() {
+            return;
+        }
+        let after = version.masked.get(&stop).map_or(to, |masked| masked.after);
+        let is_alive = |variable: usize| {
+            [to, stop, after].iter().any(|at| {
+                let alive = version.variables.alive.get(*at);
+                alive.is_some_and(|alive| alive.has(variable))
+            })
+        };
+        let kept = [&strip.inner, &version.outer];
+        let places: BTreeMap<(usize, usize), Value> = kept
+            .into_iter()
+            .enumerate()
+            .flat_map(|(kind, places)| places.iter().map(move |(at, place)| ((*at, kind), *place)))
+            .collect();
+        for ((variable, _), place) in places {
+            let value = version.variables.all[variable].value();
+            if !is_alive(variable) && !version.differs.differs(value) {
+                LLVMBuildStore(self.builder, LLVMGetUndef(value.ty()), place);
+            }
+        }
+    }
+
+    /// Writes a node's instructions, and what phis of the next nodes become.
+    pub(super) fn instructions(
+        &mut self,
+        version: &mut Version<'_>,
+        item: &Item,
+        at: usize,
+        known: &mut HashMap<Value, Value>,
+    ) {
+        let node = version.graph.nodes[at].clone();
+        for phi in &node.phis {
+            if let Some(number) = version.variables.number(Variable::Phi(*phi)) {
+                let home = self.home(version, number);
+                let value = self.load(phi.ty(), home);
+                known.insert(*phi, value);
+                self.set_home(version, *phi, value);
+            }
+        }
+        for instruction in &node.body {
+            if is_leaf(*instruction) {
+                let value = self.leaf_of(version, item, *instruction);
+                known.insert(*instruction, value);
+                continue;
+            }
+            let callee = instruction.callee().unwrap_or_default();
+            if callee.starts_with("llvm.lifetime")
+                || callee.starts_with("llvm.experimental.noalias")
+            {
+                continue;
+            }
+            let copy = self.copied(version, item, at, known, *instruction);
+            known.insert(*instruction, copy);
+            if matches!(instruction.opcode(), Some(op::LOAD | op::STORE))
+                && LLVMGetVolatile(*instruction) == 0
+                && !is_atomic(*instruction)
+            {
+                self.independent(copy, item);
+            }
+            self.set_home(version, *instruction, copy);
+        }
+        let mut becoming = Vec::new();
+        for next in &node.next {
+            for phi in version.graph.nodes[*next].phis.clone() {
+                let number = version.variables.number(Variable::Phi(phi));
+                if let (Some(number), Some(value)) = (number, version.graph.incoming(phi, at)) {
+                    becoming.push((number, self.resolved(version, item, at, known, value)));
+                }
+            }
+        }
+        for (number, value) in becoming {
+            let home = self.home(version, number);
+            LLVMBuildStore(self.builder, value, home);
+        }
+    }
+
+    pub(super) fn set_home(&mut self, version: &mut Version<'_>, of: Value, value: Value) {
+        if let Some(number) = version.variables.number(Variable::Value(of)) {
+            let home = self.home(version, number);
+            LLVMBuildStore(self.builder, value, home);
+        }
+    }
+
+    pub(super) fn leaf_of(&self, version: &Version<'_>, item: &Item, value: Value) -> Value {
+        if value.opcode() != Some(op::ALLOCA) {
+            return self.leaf(value, &item.local, &item.global);
+        }
+        self.at(
+            LLVMGetAllocatedType(value),
+            version.private[&value],
+            item.in_group,
+        )
+    }
+
+    /// A copy of an instruction, with what its operands are here.
+    pub(super) fn copied(
+        &mut self,
+        version: &mut Version<'_>,
+        item: &Item,
+        at: usize,
+        known: &mut HashMap<Value, Value>,
+        instruction: Value,
+    ) -> Value {
+        let operands: Vec<Value> = instruction
+            .operands()
+            .map(|operand| self.resolved(version, item, at, known, operand))
+            .collect();
+        if is_atomic_in_local(instruction)
+            && let Some(result) = self.by_one_thread(instruction, &operands)
+        {
+            return result;
+        }
+        let copy = LLVMInstructionClone(instruction);
+        for (index, operand) in operands.into_iter().enumerate() {
+            LLVMSetOperand(copy, index as u32, operand);
+        }
+        LLVMInsertIntoBuilder(self.builder, copy);
+        // These speak of one work-item alone.
+        for name in ["alias.scope", "noalias"] {
+            LLVMSetMetadata(copy, metadata_kind(self.context, name), Value::NULL);
+        }
+        copy
+    }
+
+    /// An atomic change of memory that only this thread has at hand, as plain accesses; none if it is one that has no such form.
+    pub(super) fn by_one_thread(&self, change: Value, operands: &[Value]) -> Option<Value> {
+        let place = operands[0];
+        if change.opcode() == Some(op::ATOMIC_CMPXCHG) {
+            let (wanted, new) = (operands[1], operands[2]);
+            let old = self.load(wanted.ty(), place);
+            let is_same = self.compared(compare::EQ, old, wanted);
+            let then = LLVMBuildSelect(self.builder, is_same, new, old, UNNAMED);
+            LLVMBuildStore(self.builder, then, place);
+            let none = LLVMGetUndef(change.ty());
+            let with_old = LLVMBuildInsertValue(self.builder, none, old, 0, UNNAMED);
+            return Some(LLVMBuildInsertValue(
+                self.builder,
+                with_old,
+                is_same,
+                1,
+                UNNAMED,
+            ));
+        }
+        let by = operands[1];
+        let operation = plain_operation(LLVMGetAtomicRMWBinOp(change))?;
+        let old = self.load(by.ty(), place);
+        let then = match operation {
+            Plain::Exchange => by,
+            Plain::Operation(operation) => self.operate(operation, old, by),
+            Plain::Choice(predicate) => {
+                let stays = self.compared(predicate, old, by);
+                LLVMBuildSelect(self.builder, stays, old, by, UNNAMED)
+            }
+        };
+        LLVMBuildStore(self.builder, then, place);
+        Some(old)
+    }
+
+    /// What a value of the kernel is in a node.
+    pub(super) fn resolved(
+        &mut self,
+        version: &mut Version<'_>,
+        item: &Item,
+        at: usize,
+        known: &mut HashMap<Value, Value>,
+        value: Value,
+    ) -> Value {
+        if value.opcode().is_none() {
+            return self.constant_or_argument(value);
+        }
+        if let Some(known) = known.get(&value) {
+            return *known;
+        }
+        let made = if is_leaf(value) {
+            self.leaf_of(version, item, value)
+        } else if version.variables.was_made_again(value) {
+            self.copied(version, item, at, known, value)
+        } else {
+            match version.variables.number(Variable::Value(value)) {
+                Some(number) => {
+                    let home = self.home(version, number);
+                    self.load(value.ty(), home)
+                }
+                None => LLVMGetUndef(value.ty()),
+            }
+        };
+        known.insert(value, made);
+        made
+    }
+}

@@ -1,0 +1,261 @@
+//! A kernel as a graph of nodes: its blocks, split where work-items wait for each other.
+//!
+//! libLLVM's C interface cannot split, copy or move blocks. So the passes leave the kernel's own blocks alone, look at them
+//! through this graph, and make copies of single instructions elsewhere.
+
+use crate::compiler::llvm::*;
+use std::collections::HashMap;
+
+/// The function by which work-items of a group wait for each other.
+pub(super) const BARRIER: &str = "__q_barrier";
+
+/// How a node ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All work-items of the group wait for each other, and go on in another node.
+    Barrier,
+    /// A branch or switch; none where the graph assumes which way it goes.
+    Branch(Option<Value>),
+    /// The work-item is through.
+    Return,
+    /// Never reached.
+    Unreachable,
+}
+
+/// A block, or a part of one without barriers.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) phis: Vec<Value>,
+    pub(super) body: Vec<Value>,
+    pub(super) end: End,
+    /// Where it goes on: as many as the terminator has successors.
+    pub(super) next: Vec<usize>,
+}
+
+/// A kernel.
+pub(super) struct Graph {
+    pub(super) nodes: Vec<Node>,
+    /// The node that each instruction is in.
+    pub(super) home: HashMap<Value, usize>,
+    /// The last node of each block.
+    last: HashMap<Block, usize>,
+    pub(super) before: Vec<Vec<usize>>,
+    /// The immediate dominator of each node that is reached.
+    dominator: Vec<Option<usize>>,
+    /// The immediate post-dominator of each node; none where it is the end of the kernel.
+    pub(super) after: Vec<Option<usize>>,
+}
+
+/// A loop: all nodes from which a back edge is reached without passing its header.
+pub(super) struct Loop {
+    pub(super) header: usize,
+    pub(super) nodes: Vec<bool>,
+}
+
+impl Graph {
+    /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that number.
+    pub(super) fn new(kernel: Value, assumed: &HashMap<Value, usize>) -> Self {
+        let mut nodes = Vec::new();
+        let (mut first, mut last) = (HashMap::new(), HashMap::new());
+        let mut home = HashMap::new();
+        let all = blocks(kernel);
+        for block in &all {
+            first.insert(*block, nodes.len());
+            let new = || Node {
+                phis: Vec::new(),
+                body: Vec::new(),
+                end: End::Unreachable,
+                next: Vec::new(),
+            };
+            let mut node = new();
+            for instruction in block.instructions() {
+                home.insert(instruction, nodes.len());
+                if instruction.callee().as_deref() == Some(BARRIER) {
+                    node.end = End::Barrier;
+                    node.next = vec![nodes.len() + 1];
+                    nodes.push(std::mem::replace(&mut node, new()));
+                } else if instruction.opcode() == Some(op::PHI) {
+                    node.phis.push(instruction);
+                } else if instruction != block.terminator() {
+                    node.body.push(instruction);
+                }
+            }
+            last.insert(*block, nodes.len());
+            nodes.push(node);
+        }
+        for block in &all {
+            let terminator = block.terminator();
+            let node: &mut Node = &mut nodes[last[block]];
+            match terminator.opcode() {
+                Some(op::RET) => node.end = End::Return,
+                Some(op::BR | op::SWITCH) => {
+                    let count = LLVMGetNumSuccessors(terminator);
+                    let successors = (0..count).map(|at| first[&LLVMGetSuccessor(terminator, at)]);
+                    node.next = successors.collect();
+                    node.end = End::Branch(Some(terminator));
+                    if let Some(way) = assumed.get(&terminator) {
+                        node.next = vec![node.next[*way]];
+                        node.end = End::Branch(None);
+                    }
+                }
+                _ => node.end = End::Unreachable,
+            }
+        }
+        let mut graph = Self {
+            before: vec![Vec::new(); nodes.len()],
+            dominator: Vec::new(),
+            after: Vec::new(),
+            nodes,
+            home,
+            last,
+        };
+        graph.connect();
+        graph
+    }
+
+    fn connect(&mut self) {
+        let count = self.nodes.len();
+        let reached = self.reached();
+        for at in (0..count).filter(|at| reached[*at]) {
+            for next in self.nodes[at].next.clone() {
+                if !self.before[next].contains(&at) {
+                    self.before[next].push(at);
+                }
+            }
+        }
+        let next: Vec<Vec<usize>> = self.nodes.iter().map(|node| node.next.clone()).collect();
+        self.dominator = dominators(0, &next, &self.before);
+        // The end of the kernel is a node of its own, after all that have no other.
+        let end = count;
+        let mut backwards = self.before.clone();
+        let ends: Vec<usize> = (0..count)
+            .filter(|at| reached[*at] && next[*at].is_empty())
+            .collect();
+        let mut onwards = next;
+        for at in &ends {
+            onwards[*at].push(end);
+        }
+        backwards.push(ends);
+        onwards.push(Vec::new());
+        let after = dominators(end, &backwards, &onwards);
+        self.after = after[..count]
+            .iter()
+            .map(|after| after.filter(|after| *after != end))
+            .collect();
+    }
+
+    /// Which nodes are reached at all.
+    pub(super) fn reached(&self) -> Vec<bool> {
+        let mut reached = vec![false; self.nodes.len()];
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut reached[at], true) {
+                open.extend(&self.nodes[at].next);
+            }
+        }
+        reached
+    }
+
+    /// What a phi becomes where `from` comes before its node.
+    pub(super) fn incoming(&self, phi: Value, from: usize) -> Option<Value> {
+        let count = LLVMCountIncoming(phi);
+        (0..count)
+            .find(|at| self.last.get(&LLVMGetIncomingBlock(phi, *at)) == Some(&from))
+            .map(|at| LLVMGetIncomingValue(phi, at))
+    }
+
+    fn dominates(&self, one: usize, other: usize) -> bool {
+        let mut at = other;
+        loop {
+            if at == one {
+                return true;
+            }
+            match self.dominator[at] {
+                Some(up) if up != at => at = up,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The loops, each with a header that dominates it.
+    pub(super) fn loops(&self) -> Vec<Loop> {
+        let mut loops: Vec<Loop> = Vec::new();
+        for header in 0..self.nodes.len() {
+            let backs: Vec<usize> = self.before[header]
+                .iter()
+                .copied()
+                .filter(|from| self.dominates(header, *from))
+                .collect();
+            if backs.is_empty() {
+                continue;
+            }
+            let mut nodes = vec![false; self.nodes.len()];
+            nodes[header] = true;
+            let mut open = backs;
+            while let Some(at) = open.pop() {
+                if !std::mem::replace(&mut nodes[at], true) {
+                    open.extend(&self.before[at]);
+                }
+            }
+            loops.push(Loop { header, nodes });
+        }
+        loops
+    }
+}
+
+/// The immediate dominators of a graph (Cooper, Harvey and Kennedy, 2001).
+fn dominators(root: usize, next: &[Vec<usize>], before: &[Vec<usize>]) -> Vec<Option<usize>> {
+    let mut order = Vec::new();
+    let mut seen = vec![false; next.len()];
+    let mut open = vec![(root, 0)];
+    seen[root] = true;
+    while let Some((at, child)) = open.pop() {
+        match next[at].get(child) {
+            Some(to) => {
+                open.push((at, child + 1));
+                if !std::mem::replace(&mut seen[*to], true) {
+                    open.push((*to, 0));
+                }
+            }
+            None => order.push(at),
+        }
+    }
+    let mut number = vec![usize::MAX; next.len()];
+    for (at, node) in order.iter().enumerate() {
+        number[*node] = at;
+    }
+    let mut dominator = vec![None; next.len()];
+    dominator[root] = Some(root);
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in order.iter().rev().copied().filter(|at| *at != root) {
+            let mut new: Option<usize> = None;
+            for from in before[at].iter().copied() {
+                if dominator[from].is_none() {
+                    continue;
+                }
+                new = Some(match new {
+                    None => from,
+                    Some(mut one) => {
+                        let mut other = from;
+                        while one != other {
+                            while number[one] < number[other] {
+                                one = dominator[one].unwrap_or(root);
+                            }
+                            while number[other] < number[one] {
+                                other = dominator[other].unwrap_or(root);
+                            }
+                        }
+                        one
+                    }
+                });
+            }
+            if new.is_some() && dominator[at] != new {
+                dominator[at] = new;
+                changed = true;
+            }
+        }
+    }
+    dominator
+}

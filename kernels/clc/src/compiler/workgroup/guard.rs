@@ -1,0 +1,213 @@
+//! Tests of bounds that hold for a whole group: `if (i < n)`, `if (x >= w) return`, `if (x > 0 && x < w - 1)`.
+//!
+//! A test that compares what grows with the work-item's number with what is the same for all holds for each work-item if it
+//! holds for the first, or for the last. Most groups of a launch are such: they run a version of the kernel without the test,
+//! which then has no branch that work-items might part at.
+
+use super::emit::Emitter;
+use super::graph::{End, Graph};
+use super::variables::is_leaf;
+use crate::compiler::llvm::*;
+use std::collections::HashMap;
+
+/// A branch that goes one way for all work-items of most groups.
+pub(super) struct Guard {
+    pub(super) branch: Value,
+    /// The successor that it goes to.
+    pub(super) way: usize,
+    tests: Vec<Test>,
+}
+
+/// A comparison that holds for all work-items if it does for its left side of one of them, and its right side of one.
+struct Test {
+    comparison: Value,
+    /// Whether it has to be true.
+    wanted: bool,
+    /// For each side, whether the last work-item's decides, or the first one's.
+    last: [bool; 2],
+}
+
+/// How a value changes from one work-item to the next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    /// Not at all.
+    Same,
+    /// It grows.
+    Up,
+}
+
+/// The guards of a kernel.
+pub(super) fn of(kernel: Value) -> Vec<Guard> {
+    let graph = Graph::new(kernel, &HashMap::new());
+    let mut guards = Vec::new();
+    for node in &graph.nodes {
+        let End::Branch(Some(branch)) = node.end else {
+            continue;
+        };
+        if branch.opcode() != Some(op::BR) || node.next.len() != 2 {
+            continue;
+        }
+        let condition = LLVMGetOperand(branch, 0);
+        // Whichever way is within bounds, and has something to do.
+        let guard =
+            [true, false].into_iter().find_map(|wanted| {
+                let way = usize::from(!wanted);
+                let other = &graph.nodes[node.next[1 - way]];
+                let is_all = other.body.is_empty() && other.end == End::Return;
+                let mut tests = Vec::new();
+                (collect(condition, wanted, is_all, &mut tests) && !tests.is_empty())
+                    .then_some(Guard { branch, way, tests })
+            });
+        guards.extend(guard);
+    }
+    guards
+}
+
+/// Adds what has to hold for a condition to be `wanted` for all work-items; false if that cannot be told. `is_all`: work-items
+/// for which it is not are through.
+fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) -> bool {
+    let opcode = condition.opcode();
+    if opcode == Some(if wanted { op::AND } else { op::OR }) {
+        return condition
+            .operands()
+            .all(|operand| collect(operand, wanted, is_all, tests));
+    }
+    if opcode == Some(op::XOR) && LLVMGetOperand(condition, 1).number() == Some(1) {
+        return collect(LLVMGetOperand(condition, 0), !wanted, is_all, tests);
+    }
+    if opcode == Some(op::SELECT) {
+        // `a && b` is `a ? b : false`, `a || b` is `a ? true : b`.
+        let [first, yes, no] = [0, 1, 2].map(|index| LLVMGetOperand(condition, index));
+        return match wanted {
+            true if no.number() == Some(0) => {
+                collect(first, true, is_all, tests) && collect(yes, true, is_all, tests)
+            }
+            false if yes.number() == Some(1) => {
+                collect(first, false, is_all, tests) && collect(no, false, is_all, tests)
+            }
+            _ => false,
+        };
+    }
+    if opcode != Some(op::ICMP) {
+        return false;
+    }
+    let (left, right) = (LLVMGetOperand(condition, 0), LLVMGetOperand(condition, 1));
+    let (Some(left_growth), Some(right_growth)) = (growth(left, 0), growth(right, 0)) else {
+        return false;
+    };
+    let predicate = LLVMGetICmpPredicate(condition);
+    let stays = match (left_growth, right_growth) {
+        (Growth::Up, Growth::Same) => right,
+        (Growth::Same, Growth::Up) => left,
+        (Growth::Up, Growth::Up) if is_all => {
+            // It is hardest for the largest number to be below the smallest.
+            let left_is_low = match predicate {
+                compare::ULT | compare::ULE | compare::SLT | compare::SLE => wanted,
+                compare::UGT | compare::UGE | compare::SGT | compare::SGE => !wanted,
+                _ => return false,
+            };
+            tests.push(Test {
+                comparison: condition,
+                wanted,
+                last: [left_is_low, !left_is_low],
+            });
+            return true;
+        }
+        _ => return false,
+    };
+    let bound = stays.number();
+    // Whether what grows is below what stays.
+    let below = match predicate {
+        compare::EQ | compare::NE if bound == Some(0) => predicate == compare::EQ,
+        compare::ULT | compare::ULE | compare::SLT | compare::SLE => left_growth == Growth::Up,
+        compare::UGT | compare::UGE | compare::SGT | compare::SGE => left_growth != Growth::Up,
+        _ => return false,
+    };
+    // A small number is a lower bound, and anything else an upper one.
+    const SMALL: u64 = 64;
+    let within = below != bound.is_some_and(|bound| bound <= SMALL);
+    if within != wanted {
+        return false;
+    }
+    tests.push(Test {
+        comparison: condition,
+        wanted,
+        last: [below == wanted; 2],
+    });
+    true
+}
+
+/// How a value that comes from arguments and numbers of the work-item alone changes; none if that cannot be told.
+fn growth(value: Value, depth: usize) -> Option<Growth> {
+    const DEEPEST: usize = 8;
+    if value.opcode().is_none() {
+        return Some(Growth::Same);
+    }
+    if depth > DEEPEST {
+        return None;
+    }
+    if is_leaf(value) {
+        let name = value.callee()?;
+        // Of the number within the group, tests hold for a part of it.
+        return match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "__q_gid" => Some(Growth::Up),
+            "__q_group" | "__q_info" => Some(Growth::Same),
+            _ => None,
+        };
+    }
+    let of = |index: u32| growth(LLVMGetOperand(value, index), depth + 1);
+    match value.opcode()? {
+        // Numbers of work-items have at most 31 bits.
+        op::ZEXT | op::SEXT => of(0),
+        op::TRUNC if value.ty().is_integer(32) => {
+            let from = LLVMGetOperand(value, 0);
+            let is_number = from.opcode() == Some(op::ZEXT) && is_leaf(LLVMGetOperand(from, 0));
+            match of(0)? {
+                Growth::Up if !is_number => None,
+                growth => Some(growth),
+            }
+        }
+        // Sums of 64 bits do not overflow; others may.
+        op::ADD => {
+            let growth = match (of(0)?, of(1)?) {
+                (Growth::Same, Growth::Same) => return Some(Growth::Same),
+                _ => Growth::Up,
+            };
+            let small = 0..1 << 31;
+            let is_small = |index| {
+                LLVMGetOperand(value, index)
+                    .number()
+                    .is_some_and(|number| small.contains(&number))
+            };
+            (value.ty().is_integer(64) && (is_small(0) || is_small(1))).then_some(growth)
+        }
+        op::SUB | op::MUL | op::SHL | op::LSHR | op::ASHR | op::AND | op::OR | op::XOR => {
+            match (of(0)?, of(1)?) {
+                (Growth::Same, Growth::Same) => Some(Growth::Same),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether all guards hold for the group that is written.
+pub(super) fn holds(emitter: &mut Emitter, guards: &[Guard]) -> Value {
+    let mut all: Option<Value> = None;
+    for test in guards.iter().flat_map(|guard| &guard.tests) {
+        let sides = [0, 1].map(|side| {
+            let side_of = LLVMGetOperand(test.comparison, side);
+            emitter.at_corner(side_of, test.last[side as usize])
+        });
+        let predicate = LLVMGetICmpPredicate(test.comparison);
+        let mut held = emitter.compared(predicate, sides[0], sides[1]);
+        if !test.wanted {
+            held = emitter.inverted(held);
+        }
+        all = Some(match all {
+            Some(all) => emitter.both(all, held),
+            None => held,
+        });
+    }
+    all.unwrap_or_else(|| emitter.truth())
+}

@@ -1,0 +1,201 @@
+//! From a kernel, which is what one work-item does, to a function that runs whole work-groups.
+//!
+//! Work-items of a group run one after another, in loops that the optimiser then turns into vector code. Where they wait for
+//! each other, at a barrier, the loops end, and others begin: a *region* is what work-items do from one barrier until each of
+//! the next ones that they may come to. What they have in hand there is kept in memory, for each work-item or once for the
+//! group, and a switch goes to the region that they have come to ("continuation-based synchronisation": Meyer, Aktemur,
+//! Alpay and Heuveline, 2023). So barriers may be in loops and branches.
+//!
+//! 1. [`graph`]: the kernel's blocks, split at barriers.
+//! 2. [`uniform`]: which values are the same for the whole group, and what all work-items run together.
+//! 3. *Cuts*: edges where all work-items stop. Those of barriers are *outer* cuts. So are those into and out of loops with
+//!    barriers that all work-items go through together. Other such loops get *inner* cuts, at their headers and exits: so
+//!    that the loop over work-items is the innermost one, which is the one that the optimiser makes vectors of.
+//! 4. [`variables`]: what is alive at cuts, and what is made again instead.
+//! 5. [`emit`]: for each outer region loops over z, y, and strips of x; within a strip the inner regions, each a loop over the
+//!    strip's work-items. What crosses an inner cut is in arrays of a strip's size, which the optimiser keeps in vector
+//!    registers; what crosses an outer one is in the group's memory.
+//! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
+//! 7. [`guard`]: a group of which no work-item is out of bounds runs a version without the test.
+
+mod access;
+mod emit;
+mod graph;
+mod guard;
+mod uniform;
+mod unroll;
+mod variables;
+
+use super::Fault;
+use super::llvm::*;
+use crate::metadata::Layout;
+pub(super) use access::has_cyclic_address;
+use emit::Emitter;
+pub(crate) use emit::place_of_arguments;
+use graph::Graph;
+use std::collections::HashMap;
+pub(super) use unroll::keep_loops;
+
+/// The name of the function that is made.
+pub(crate) const ENTRY: &str = "quipu_run_groups";
+
+/// What local memory and arguments are a multiple of: the largest type of OpenCL C.
+pub(super) const ALIGNMENT: u64 = 128;
+
+/// Makes the function of work-groups of a kernel, and has nothing else be left.
+pub(super) fn transform(
+    context: Context,
+    module: Module,
+    kernel: Value,
+    machine: Machine,
+    local_size: Option<[u32; 3]>,
+) -> Result<Layout, Fault> {
+    let layout = LLVMCreateTargetDataLayout(machine);
+    let local_bytes = place_local(context, module, kernel, layout);
+    super::variables::place(context, module, kernel);
+    let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
+    let after = emitter.begin();
+    let guards = guard::of(kernel);
+    if !guards.is_empty() {
+        let [within, other] = emitter.fork(|emitter| guard::holds(emitter, &guards));
+        let assumed: HashMap<Value, usize> = guards
+            .iter()
+            .map(|guard| (guard.branch, guard.way))
+            .collect();
+        emitter.go_on(within);
+        emitter.version(&Graph::new(kernel, &assumed), after)?;
+        emitter.go_on(other);
+    }
+    emitter.version(&Graph::new(kernel, &HashMap::new()), after)?;
+    let (spill_bytes_per_item, spill_bytes) = emitter.end(after);
+    LLVMSetLinkage(kernel, linkage::INTERNAL);
+    Ok(Layout {
+        local_bytes,
+        spill_bytes_per_item,
+        spill_bytes,
+    })
+}
+
+/// The address space of local memory.
+const LOCAL: u32 = 3;
+
+/// The local variables of all kernels.
+fn local_variables(module: Module) -> Vec<Value> {
+    let mut variables = module.globals();
+    variables.retain(|global| LLVMGetPointerAddressSpace(global.ty()) == LOCAL);
+    variables
+}
+
+/// How many bytes the local variables of a kernel take.
+pub(super) fn local_bytes(module: Module, kernel: Value, layout: DataLayout) -> u64 {
+    let locals = local_variables(module).into_iter();
+    let are_used = locals.filter(|local| uses(kernel, &[*local]));
+    let sizes = are_used.map(|local| {
+        let size = LLVMABISizeOfType(layout, LLVMGlobalGetValueType(local));
+        size.next_multiple_of(ALIGNMENT)
+    });
+    sizes.sum()
+}
+
+/// True if a kernel uses one of these globals.
+pub(super) fn uses(kernel: Value, globals: &[Value]) -> bool {
+    let mut instructions = blocks(kernel).into_iter().flat_map(Block::instructions);
+    instructions.any(|one| one.operands().any(|operand| mentions(operand, globals)))
+}
+
+/// Gives local variables of a kernel places in the group's local memory; how many bytes they take.
+fn place_local(context: Context, module: Module, kernel: Value, layout: DataLayout) -> u64 {
+    let byte = LLVMIntTypeInContext(context, 8);
+    let wide = LLVMIntTypeInContext(context, 64);
+    let pointer = LLVMPointerTypeInContext(context, LOCAL);
+    let of = LLVMFunctionType(pointer, std::ptr::null(), 0, 0);
+    let locals = local_variables(module);
+    if locals.is_empty() {
+        return 0;
+    }
+    let base = LLVMAddFunction(module, text("__q_local").as_ptr(), of);
+    let mut places: HashMap<Value, u64> = HashMap::new();
+    let mut end = 0;
+    place(context, kernel, &locals, |builder, global| {
+        let place = *places.entry(global).or_insert_with(|| {
+            let place = end;
+            let size = LLVMABISizeOfType(layout, LLVMGlobalGetValueType(global));
+            end += size.next_multiple_of(ALIGNMENT);
+            place
+        });
+        let start = LLVMBuildCall2(builder, of, base, std::ptr::null(), 0, UNNAMED);
+        let offset = LLVMConstInt(wide, place, 0);
+        LLVMBuildInBoundsGEP2(builder, byte, start, &raw const offset, 1, UNNAMED)
+    });
+    end
+}
+
+/// Has a kernel find globals where instructions say that they are, which `make` makes before each use.
+pub(super) fn place(
+    context: Context,
+    kernel: Value,
+    globals: &[Value],
+    mut make: impl FnMut(Builder, Value) -> Value,
+) {
+    let builder = LLVMCreateBuilderInContext(context);
+    for block in blocks(kernel) {
+        for instruction in block.instructions() {
+            let count = LLVMGetNumOperands(instruction).max(0) as u32;
+            for index in 0..count {
+                let operand = LLVMGetOperand(instruction, index);
+                if !mentions(operand, globals) {
+                    continue;
+                }
+                let before = match instruction.opcode() {
+                    Some(op::PHI) => LLVMGetIncomingBlock(instruction, index).terminator(),
+                    _ => instruction,
+                };
+                LLVMPositionBuilderBefore(builder, before);
+                let made = written_out(builder, operand, globals, &mut |global| {
+                    make(builder, global)
+                });
+                LLVMSetOperand(instruction, index, made);
+            }
+        }
+    }
+}
+
+/// True if a constant is made of one of these globals.
+fn mentions(value: Value, globals: &[Value]) -> bool {
+    globals.contains(&value)
+        || (LLVMIsAConstantExpr(value).some().is_some()
+            && value.operands().any(|operand| mentions(operand, globals)))
+}
+
+/// A constant that is made of globals as instructions, where these are placed by `place`.
+fn written_out(
+    builder: Builder,
+    value: Value,
+    globals: &[Value],
+    place: &mut dyn FnMut(Value) -> Value,
+) -> Value {
+    if globals.contains(&value) {
+        return place(value);
+    }
+    if !mentions(value, globals) {
+        return value;
+    }
+    let operands: Vec<Value> = value
+        .operands()
+        .map(|operand| written_out(builder, operand, globals, place))
+        .collect();
+    match LLVMGetConstOpcode(value) {
+        op::GEP => LLVMBuildGEP2(
+            builder,
+            LLVMGetGEPSourceElementType(value),
+            operands[0],
+            operands[1..].as_ptr(),
+            operands.len() as u32 - 1,
+            UNNAMED,
+        ),
+        operation if operands.len() == 2 => {
+            LLVMBuildBinOp(builder, operation, operands[0], operands[1], UNNAMED)
+        }
+        operation => LLVMBuildCast(builder, operation, operands[0], value.ty(), UNNAMED),
+    }
+}

@@ -1,0 +1,271 @@
+//! Which values are the same for all work-items of a group, and which nodes all of them run together.
+//!
+//! A value is divergent if it comes from the work-item's own number, from its own memory or from an atomic operation; if an
+//! operand of it is; if it is a phi where ways meet that work-items of a group take differently; or if it leaves a loop that
+//! they leave at different times. A load from a uniform address is uniform: another work-item that writes there meanwhile
+//! would race.
+
+use super::graph::{End, Graph, Loop};
+use crate::compiler::library::CALLED_TO_READ;
+use crate::compiler::llvm::*;
+use std::collections::HashSet;
+
+/// What differs within a group.
+pub(super) struct Divergence {
+    /// Values that differ.
+    values: HashSet<Value>,
+    /// Nodes that some work-items of a group may run and others not, or another number of times.
+    pub(super) nodes: Vec<bool>,
+    /// Nodes at whose end work-items part, each with those that they may run before they meet again.
+    parted: Vec<(usize, Vec<bool>)>,
+}
+
+impl Divergence {
+    /// Finds what differs in a kernel.
+    pub(super) fn of(graph: &Graph, loops: &[Loop]) -> Self {
+        let mut this = Self {
+            values: HashSet::new(),
+            nodes: vec![false; graph.nodes.len()],
+            parted: Vec::new(),
+        };
+        let reached = graph.reached();
+        let mut split = vec![false; graph.nodes.len()];
+        let mut meets = vec![false; graph.nodes.len()];
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for (at, node) in graph.nodes.iter().enumerate() {
+                if !reached[at] {
+                    continue;
+                }
+                for phi in &node.phis {
+                    let any = graph.before[at].iter().any(|from| {
+                        graph
+                            .incoming(*phi, *from)
+                            .is_some_and(|value| this.differs(value))
+                    });
+                    if (meets[at] || any) && this.values.insert(*phi) {
+                        changed = true;
+                    }
+                }
+                for instruction in &node.body {
+                    if !this.differs(*instruction)
+                        && this.comes_to_differ(*instruction)
+                        && this.values.insert(*instruction)
+                    {
+                        changed = true;
+                    }
+                }
+                if let End::Branch(Some(branch)) = node.end
+                    && node.next.len() > 1
+                    && !split[at]
+                    && this.differs(LLVMGetOperand(branch, 0))
+                {
+                    split[at] = true;
+                    changed = true;
+                    this.part(graph, loops, at, &mut meets);
+                }
+            }
+        }
+        this
+    }
+
+    /// True if a value may differ within a group.
+    pub(super) fn differs(&self, value: Value) -> bool {
+        self.values.contains(&value)
+    }
+
+    fn comes_to_differ(&self, instruction: Value) -> bool {
+        match instruction.opcode() {
+            Some(op::ALLOCA | op::ATOMIC_RMW | op::ATOMIC_CMPXCHG) => return true,
+            Some(op::LOAD) if LLVMGetVolatile(instruction) != 0 => return true,
+            Some(op::CALL) => {
+                let callee = instruction.callee().unwrap_or_default();
+                if callee.starts_with("__q_lid")
+                    || callee.starts_with("__q_gid")
+                    || callee == "printf"
+                {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        instruction.operands().any(|operand| self.differs(operand))
+    }
+
+    /// Notes that work-items take different ways at the end of a node.
+    fn part(&mut self, graph: &Graph, loops: &[Loop], at: usize, meets: &mut [bool]) {
+        let together = graph.after[at];
+        let mut region = vec![false; graph.nodes.len()];
+        let mut open: Vec<usize> = graph.nodes[at].next.clone();
+        while let Some(node) = open.pop() {
+            if Some(node) != together && !std::mem::replace(&mut region[node], true) {
+                open.extend(&graph.nodes[node].next);
+            }
+        }
+        for (node, within) in region.iter().enumerate() {
+            if *within {
+                self.nodes[node] = true;
+                meets[node] = true;
+            }
+        }
+        if let Some(node) = together {
+            meets[node] = true;
+        }
+        self.parted.push((at, region));
+        // Loops that they leave at different times: what is used outside is of each one's last time.
+        for of in loops {
+            let leaves = of.nodes[at] && together.is_none_or(|together| !of.nodes[together]);
+            if !leaves {
+                continue;
+            }
+            for (node, within) in of.nodes.iter().enumerate() {
+                if !*within {
+                    continue;
+                }
+                let node = &graph.nodes[node];
+                for value in node.phis.iter().chain(&node.body) {
+                    let outside = value
+                        .users()
+                        .iter()
+                        .any(|user| graph.home.get(user).is_some_and(|home| !of.nodes[*home]));
+                    if outside {
+                        self.values.insert(*value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The node that work-items go on in after a loop that they leave at different times, if a loop over work-items may be within
+    /// it: they come to it together, or to a branch from which all others go on after it; they all leave it to the same node,
+    /// and there is no other loop in it, no atomic operation, and no access that cannot be one of a vector.
+    pub(super) fn meeting_after(&self, graph: &Graph, loops: &[Loop], of: &Loop) -> Option<usize> {
+        let mut partings = self
+            .parted
+            .iter()
+            .filter(|(at, region)| !of.nodes[*at] && region[of.header]);
+        let parting = partings.next();
+        if partings.next().is_some() {
+            return None;
+        }
+        let has_loop = loops
+            .iter()
+            .any(|other| other.header != of.header && of.nodes[other.header]);
+        if has_loop {
+            return None;
+        }
+        let mut after = None;
+        for at in (0..graph.nodes.len()).filter(|at| of.nodes[*at]) {
+            let node = &graph.nodes[at];
+            let is_quiet = node
+                .body
+                .iter()
+                .all(|instruction| match instruction.opcode() {
+                    Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG | op::ALLOCA) => false,
+                    Some(op::LOAD) => self.is_vector_of(*instruction, instruction.ty(), 0),
+                    Some(op::STORE) => {
+                        let stored = LLVMGetOperand(*instruction, 0);
+                        self.is_vector_of(*instruction, stored.ty(), 1)
+                    }
+                    Some(op::CALL) => {
+                        let callee = instruction.callee().unwrap_or_default();
+                        callee.starts_with("__q_")
+                            || callee.starts_with("llvm.")
+                            || callee.starts_with(CALLED_TO_READ)
+                    }
+                    _ => true,
+                });
+            if !is_quiet || !matches!(node.end, End::Branch(_)) {
+                return None;
+            }
+            for next in node.next.iter().filter(|next| !of.nodes[**next]) {
+                if *after.get_or_insert(*next) != *next {
+                    return None;
+                }
+            }
+        }
+        let Some((at, region)) = parting else {
+            return after;
+        };
+        // Between the branch and the loop there is nothing but the way to it.
+        let on_the_way = (0..graph.nodes.len()).filter(|node| region[*node] && !of.nodes[*node]);
+        let is_way = |node: usize| {
+            matches!(graph.nodes[node].end, End::Branch(_))
+                && loops.iter().all(|other| other.header != node)
+        };
+        let is_guard =
+            !self.nodes[*at] && graph.after[*at] == after && on_the_way.clone().all(is_way);
+        after.filter(|_| is_guard && self.computes(graph, of))
+    }
+
+    /// True if a loop does more with numbers than fetch them from where each work-item has its own. Vectors of such fetches are
+    /// no faster than one fetch after the other, and wait for the work-item that goes round most often.
+    fn computes(&self, graph: &Graph, of: &Loop) -> bool {
+        const FOR_EACH_FETCH: usize = 2;
+        let (mut fetches, mut operations) = (0, 0);
+        let within = (0..graph.nodes.len()).filter(|at| of.nodes[*at]);
+        for instruction in within.flat_map(|at| &graph.nodes[at].body) {
+            match instruction.opcode() {
+                Some(op::LOAD) => {
+                    fetches += usize::from(self.differs(LLVMGetOperand(*instruction, 0)))
+                }
+                Some(op::STORE) => {
+                    fetches += usize::from(self.differs(LLVMGetOperand(*instruction, 1)))
+                }
+                Some(op::GEP | op::SEXT | op::ZEXT | op::TRUNC | op::ICMP) => {}
+                _ => operations += 1,
+            }
+        }
+        operations >= FOR_EACH_FETCH * fetches
+    }
+
+    /// True if an access of many work-items, some of which do not make it, can be one of a vector: processors gather and scatter
+    /// words, and nothing narrower.
+    fn is_vector_of(&self, access: Value, of: Type, address: u32) -> bool {
+        let is_word = ![8, 16].into_iter().any(|bits| of.is_integer(bits));
+        LLVMGetVolatile(access) == 0 && (is_word || !self.differs(LLVMGetOperand(access, address)))
+    }
+
+    /// Where work-items go by a loop that others enter: see [`meeting_after`](Self::meeting_after).
+    pub(super) fn ways_by(&self, graph: &Graph, of: &Loop, after: usize) -> Vec<(usize, usize)> {
+        let partings = self
+            .parted
+            .iter()
+            .filter(|(at, region)| !of.nodes[*at] && region[of.header]);
+        let froms = partings.flat_map(|(at, region)| {
+            let within = (0..graph.nodes.len()).filter(|node| region[*node] && !of.nodes[*node]);
+            within.chain([*at])
+        });
+        froms
+            .filter(|from| graph.nodes[*from].next.contains(&after))
+            .map(|from| (from, after))
+            .collect()
+    }
+
+    /// True if all work-items of a group go through a loop together, the same number of times.
+    pub(super) fn goes_together(&self, graph: &Graph, of: &Loop) -> bool {
+        if self.nodes[of.header] {
+            return false;
+        }
+        let within = (0..graph.nodes.len()).filter(|at| of.nodes[*at]);
+        for at in within {
+            let node = &graph.nodes[at];
+            let exits = node.next.iter().any(|next| !of.nodes[*next])
+                || matches!(node.end, End::Return | End::Unreachable);
+            if !exits {
+                continue;
+            }
+            if self.nodes[at] {
+                return false;
+            }
+            if let End::Branch(Some(branch)) = node.end
+                && node.next.len() > 1
+                && self.differs(LLVMGetOperand(branch, 0))
+            {
+                return false;
+            }
+        }
+        true
+    }
+}

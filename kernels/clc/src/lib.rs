@@ -1,0 +1,46 @@
+//! OpenCL C and SPIR-V for processors.
+//!
+//! [`Program::new`] has the compiler read a text, and [`Program::of_spirv`] a module; [`Program::compile`] has it compile a kernel for a size of work-group;
+//! [`Kernel::run`] runs work-groups of it on the calling thread.
+//!
+//! The compiler is a process of its own ([`serve_compiler`]): libLLVM is large, its symbols may clash with the program's, and
+//! a text that makes it crash, or take more time or memory than it may, must not harm the program. It uses the machine's own
+//! clang, libLLVM and linker, which are found when it runs. Without them everything else works, and [`ClcError::Missing`] says
+//! what to install.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
+//! | `client` | starts that process, and keeps on disk what it makes |
+//! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
+//! | `options` | options of compilers |
+//! | `program` | programs and kernels of this process |
+//! | `run` | runs compiled kernels |
+//! | `image` | what kernels are passed for images |
+//! | `passed` | launches as the core has them |
+//! | `metadata` | what is known of kernels |
+//! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
+
+mod child;
+mod client;
+mod compiler;
+mod image;
+mod metadata;
+mod options;
+#[cfg(feature = "core")]
+mod passed;
+mod program;
+mod run;
+mod spirv;
+
+pub use client::{
+    ClcError, cache_folder, compiler_program, is_available, kernels_there, set_compiler,
+    takes_spirv,
+};
+pub use compiler::{NO_IMAGES, Output, serve_compiler};
+pub use image::Image;
+pub use metadata::{KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind};
+pub use options::checked_options;
+pub use program::{Program, Unit};
+pub use run::{Argument, Grid, Kernel};
+pub use spirv::SpirV;

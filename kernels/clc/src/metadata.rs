@@ -1,0 +1,95 @@
+//! What is known of a program once its text is compiled: kernels, their parameters and attributes.
+
+use serde::{Deserialize, Serialize};
+
+/// A kernel of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelInfo {
+    /// Its name.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<ParameterInfo>,
+    /// The only size that its work-groups may have (`reqd_work_group_size`).
+    pub required_local_size: Option<[u32; 3]>,
+    /// What the text says of it in attributes, as it says it: `vec_type_hint(float4)`.
+    pub attributes: Vec<String>,
+    /// Bytes of local memory that its own variables take.
+    pub local_bytes: u64,
+    /// True if work-items of a group wait for each other.
+    pub has_barriers: bool,
+    /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more than its parameters.
+    pub reaches_beyond: bool,
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterInfo {
+    /// Its name, as the text has it.
+    pub name: String,
+    /// Its type, as the text has it: `float*`, `uint4`.
+    pub type_name: String,
+    /// The words that qualify its type, with spaces between them: `const`, `restrict`, `volatile`.
+    pub qualifiers: String,
+    /// True of memory that the text says is `constant`.
+    pub is_constant: bool,
+    /// What is passed for it.
+    pub kind: ParameterKind,
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParameterKind {
+    /// A value of so many bytes.
+    Value {
+        /// Bytes.
+        size: u32,
+        /// What its address is a multiple of.
+        align: u32,
+    },
+    /// Memory that all work-items reach.
+    Memory(MemoryAccess),
+    /// Memory of a work-group, of a size that the launch says.
+    Local,
+    /// An image, with what its access qualifier allows.
+    Image(MemoryAccess),
+    /// A sampler: a number of 32 bits, as literals of samplers are.
+    Sampler,
+}
+
+/// What a kernel does with memory that is passed to it, as its code shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemoryAccess {
+    /// Neither reads nor writes it.
+    None,
+    /// Only reads it.
+    Read,
+    /// Only writes it, perhaps a part of it.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
+impl MemoryAccess {
+    /// True if what is there before matters.
+    #[must_use]
+    pub fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::ReadWrite)
+    }
+
+    /// True if what is there may change.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        matches!(self, Self::Write | Self::ReadWrite)
+    }
+}
+
+/// How a kernel that is compiled for a size of work-group is laid out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layout {
+    /// Bytes of local memory that the kernel declares itself.
+    pub local_bytes: u64,
+    /// Bytes that each work-item keeps across barriers.
+    pub spill_bytes_per_item: u64,
+    /// Bytes that a work-group keeps across barriers beside those.
+    pub spill_bytes: u64,
+}

@@ -1,0 +1,103 @@
+//! Launches as the core has them: what is passed to a kernel that is a text, for the compiler for processors.
+
+use crate::client::ClcError;
+use crate::metadata::ParameterKind;
+use crate::program::Program;
+use crate::run::{Argument, Grid, Kernel};
+use quipu_scheduler::{Passed, PassedParameter, RawArgument};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How a launch is divided.
+fn grid(passed: &Passed) -> Result<Grid, ClcError> {
+    let dimensions = passed.blocks.len();
+    if dimensions > 3 {
+        return Err(ClcError::Launch(format!(
+            "OpenCL C has up to three dimensions, and not {dimensions}"
+        )));
+    }
+    // The core counts the slowest dimension first.
+    let axes = |extents: &[u64], otherwise: u64| -> [u64; 3] {
+        std::array::from_fn(|axis| extents.iter().rev().nth(axis).copied().unwrap_or(otherwise))
+    };
+    let local = axes(&passed.threads, 1);
+    let mut local_size = [0; 3];
+    for (small, size) in local_size.iter_mut().zip(local) {
+        *small = u32::try_from(size).map_err(|_| {
+            ClcError::Launch(format!(
+                "a work-group of {size} work-items along an axis is too large"
+            ))
+        })?;
+    }
+    Ok(Grid {
+        dimensions: dimensions as u32,
+        groups: axes(&passed.blocks, 1),
+        local_size,
+        offset: axes(&passed.offset, 0),
+    })
+}
+
+impl Program {
+    /// The kernel for a launch, compiled if it is not yet.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn compile_for(&self, name: &str, passed: &Passed) -> Result<Arc<Kernel>, Arc<ClcError>> {
+        self.compile(name, grid(passed)?.local_size)
+    }
+}
+
+impl Kernel {
+    /// Runs work-groups of a launch that was [compiled for](Program::compile_for). `memories` are its memory, in order. A
+    /// value of as many zeros as a pointer has bytes, where the kernel takes a pointer, is the null pointer.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    ///
+    /// # Safety
+    /// As [`run`](Self::run).
+    pub unsafe fn run_passed(
+        &self,
+        passed: &Passed,
+        memories: &[RawArgument],
+        groups: Range<u64>,
+    ) -> Result<(), ClcError> {
+        let mut memories = memories.iter();
+        let mut kinds = self
+            .info()
+            .parameters
+            .iter()
+            .map(|parameter| parameter.kind);
+        let arguments: Vec<Argument<'_>> = passed
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let is_pointer = matches!(kinds.next(), Some(ParameterKind::Memory(_)));
+                match parameter {
+                    PassedParameter::Value(bytes) if is_pointer && is_null(bytes) => {
+                        Argument::Memory(std::ptr::null_mut())
+                    }
+                    PassedParameter::Value(bytes) => Argument::Value(bytes),
+                    PassedParameter::Memory { .. } => {
+                        let memory = memories.next();
+                        Argument::Memory(
+                            memory.map_or(std::ptr::null_mut(), |memory| memory.pointer),
+                        )
+                    }
+                    PassedParameter::Local(bytes) => Argument::Local(*bytes),
+                }
+            })
+            .collect();
+        // SAFETY: the memory is the launch's, and each group is run once: this function asks its caller for what `run`
+        // does.
+        unsafe { self.run(&grid(passed)?, &arguments, groups) }
+    }
+}
+
+/// True if the bytes are those of a null pointer.
+fn is_null(bytes: &[std::mem::MaybeUninit<u8>]) -> bool {
+    // Whoever passes a value where a pointer is wanted passes a number, all of whose bytes are something.
+    // SAFETY: as said; a structure's gaps are passed for no pointer, for its size would be another.
+    bytes.len() == size_of::<*mut u8>()
+        && bytes.iter().all(|byte| unsafe { byte.assume_init() } == 0)
+}

@@ -1,0 +1,273 @@
+//! Programs and kernels of this process.
+
+use crate::client::{self, ClcError, Described};
+use crate::compiler::Output;
+use crate::metadata::KernelInfo;
+use crate::options;
+use crate::run::{Kernel, Variables};
+use crate::spirv::SpirV;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// How many sizes of work-groups a kernel is compiled for one by one; the others share code for any size.
+const MOST_SIZES: usize = 16;
+
+/// A kernel, by its number, and the size of its work-groups; none for any size.
+type Form = (usize, Option<[u32; 3]>);
+type Compiling = Arc<OnceLock<Result<Arc<Kernel>, Arc<ClcError>>>>;
+
+/// A text that has been compiled by itself, to be linked with others; or several that were.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Unit {
+    bitcode: Vec<u8>,
+    warnings: String,
+}
+
+impl fmt::Debug for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unit({} bytes)", self.bitcode.len())
+    }
+}
+
+impl Unit {
+    /// Has a text compiled, with options as OpenCL's compilers take them. `headers` are names and texts of files that it may
+    /// include.
+    ///
+    /// # Errors
+    /// As [`Program::new`]; if a header's name leads out of where headers are.
+    pub fn new(
+        source: &str,
+        options: &str,
+        headers: &[(String, String)],
+    ) -> Result<Self, ClcError> {
+        let options = options::options(options)?;
+        let (bitcode, warnings) = client::unit(source, &options, headers)?;
+        Ok(Self { bitcode, warnings })
+    }
+
+    /// Has a module of SPIR-V translated.
+    ///
+    /// # Errors
+    /// If it is at fault; if the machine has no translator, or no compiler.
+    pub fn of_spirv(module: &SpirV) -> Result<Self, ClcError> {
+        let (bitcode, warnings) = client::translated(module)?;
+        Ok(Self { bitcode, warnings })
+    }
+
+    /// Links some into one.
+    ///
+    /// # Errors
+    /// If two of them define one name; if there are none.
+    pub fn link(units: &[&Self]) -> Result<Self, ClcError> {
+        let pieces: Vec<&[u8]> = units.iter().map(|unit| &unit.bitcode[..]).collect();
+        client::link(&pieces).map(Self::from_bytes)
+    }
+
+    /// What clang warned of as the text was compiled; empty if of nothing.
+    #[must_use]
+    pub fn warnings(&self) -> &str {
+        &self.warnings
+    }
+
+    /// It as bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bitcode
+    }
+
+    /// What [`bytes`](Self::bytes) has given. Only [`Program::of`] and [`link`](Self::link) look at it.
+    #[must_use]
+    pub fn from_bytes(bitcode: Vec<u8>) -> Self {
+        Self {
+            bitcode,
+            warnings: String::new(),
+        }
+    }
+}
+
+/// A program whose text has been read.
+pub struct Program {
+    kernels: Vec<KernelInfo>,
+    bitcode: Vec<u8>,
+    variable_bytes: u64,
+    variables: OnceLock<Result<Arc<Variables>, Arc<ClcError>>>,
+    warnings: String,
+    compiled: Mutex<HashMap<Form, Compiling>>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self
+            .kernels
+            .iter()
+            .map(|kernel| kernel.name.as_str())
+            .collect();
+        f.debug_tuple("Program").field(&names).finish()
+    }
+}
+
+impl Program {
+    /// Has a text in OpenCL C read, with options as OpenCL's compilers take them.
+    ///
+    /// # Errors
+    /// What clang says of the text; if an option is none; if the machine has no compiler.
+    pub fn new(source: &str, options: &str) -> Result<Self, ClcError> {
+        let options = options::options(options)?;
+        client::describe(source, &options).map(Self::described)
+    }
+
+    /// A program of what was compiled before.
+    ///
+    /// # Errors
+    /// If it calls what it does not have.
+    pub fn of(unit: &Unit) -> Result<Self, ClcError> {
+        client::read(&unit.bitcode).map(Self::described)
+    }
+
+    fn described(described: Described) -> Self {
+        Self {
+            kernels: described.kernels,
+            bitcode: described.bitcode,
+            variable_bytes: described.variable_bytes,
+            variables: OnceLock::new(),
+            warnings: described.warnings,
+            compiled: Mutex::default(),
+        }
+    }
+
+    /// A program of a module of SPIR-V.
+    ///
+    /// # Errors
+    /// As [`Unit::of_spirv`] and [`of`](Self::of).
+    pub fn of_spirv(module: &SpirV) -> Result<Self, ClcError> {
+        Self::of(&Unit::of_spirv(module)?)
+    }
+
+    /// What clang warned of as the text was read; empty if of nothing.
+    #[must_use]
+    pub fn warnings(&self) -> &str {
+        &self.warnings
+    }
+
+    /// Bytes of the variables in global memory that its kernels share. They keep what kernels write to them for as long as
+    /// the program lives.
+    #[must_use]
+    pub fn variable_bytes(&self) -> u64 {
+        self.variable_bytes
+    }
+
+    /// These variables, if there are any.
+    fn variables(&self) -> Result<Option<Arc<Variables>>, Arc<ClcError>> {
+        if self.variable_bytes == 0 {
+            return Ok(None);
+        }
+        let make = || {
+            let object = client::variables(&self.bitcode)?;
+            Ok(Arc::new(Variables::load(&object)?))
+        };
+        self.variables.get_or_init(make).clone().map(Some)
+    }
+
+    /// Its kernels.
+    #[must_use]
+    pub fn kernels(&self) -> &[KernelInfo] {
+        &self.kernels
+    }
+
+    /// What is known of a kernel.
+    ///
+    /// # Errors
+    /// If there is none of that name.
+    pub fn kernel(&self, name: &str) -> Result<&KernelInfo, ClcError> {
+        self.number(name).map(|number| &self.kernels[number])
+    }
+
+    fn number(&self, name: &str) -> Result<usize, ClcError> {
+        let number = self.kernels.iter().position(|kernel| kernel.name == name);
+        number.ok_or_else(|| ClcError::NoKernel {
+            name: name.to_owned(),
+            there: self
+                .kernels
+                .iter()
+                .map(|kernel| kernel.name.clone())
+                .collect(),
+        })
+    }
+
+    /// A kernel for work-groups of a size, compiled if it is not yet. Threads that ask for the same wait for the first.
+    ///
+    /// # Errors
+    /// If there is none of that name, it wants another size, or the compiler fails.
+    pub fn compile(&self, name: &str, local_size: [u32; 3]) -> Result<Arc<Kernel>, Arc<ClcError>> {
+        let number = self.number(name)?;
+        let info = &self.kernels[number];
+        if let Some(required) = info.required_local_size
+            && required != local_size
+        {
+            return Err(Arc::new(ClcError::Launch(format!(
+                "kernel '{name}' wants work-groups of {} work-items (reqd_work_group_size), and not of {}",
+                extent(required),
+                extent(local_size)
+            ))));
+        }
+        let compiling = {
+            let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+            let sizes = compiled.keys().filter(|(of, _)| *of == number).count();
+            let key = (number, Some(local_size));
+            let key = match compiled.contains_key(&key) || sizes < MOST_SIZES {
+                true => key,
+                false => (number, None),
+            };
+            compiled.entry(key).or_default().clone()
+        };
+        let size = Some(local_size).filter(|_| !self.is_general(number, &compiling));
+        compiling
+            .get_or_init(|| {
+                let (layout, object) = client::compile(&self.bitcode, name, size, Output::Object)?;
+                let variables = self.variables()?;
+                let kernel = Kernel::load(info.clone(), layout, &object, variables)?;
+                Ok(Arc::new(kernel))
+            })
+            .clone()
+    }
+
+    /// A kernel for work-groups of any size, compiled anew.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn compile_for_any_size(&self, name: &str) -> Result<Kernel, Arc<ClcError>> {
+        let info = self.kernel(name)?.clone();
+        let (layout, object) = client::compile(&self.bitcode, name, None, Output::Object)?;
+        Ok(Kernel::load(info, layout, &object, self.variables()?)?)
+    }
+
+    fn is_general(&self, number: usize, compiling: &Compiling) -> bool {
+        let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let general = compiled.get(&(number, None));
+        general.is_some_and(|general| Arc::ptr_eq(general, compiling))
+    }
+
+    /// What the compiler makes of a kernel, as text: see [`Output`].
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn emit(
+        &self,
+        name: &str,
+        local_size: Option<[u32; 3]>,
+        output: Output,
+    ) -> Result<Vec<u8>, ClcError> {
+        self.number(name)?;
+        let (_, bytes) = client::compile(&self.bitcode, name, local_size, output)?;
+        Ok(bytes)
+    }
+}
+
+fn extent([x, y, z]: [u32; 3]) -> String {
+    match (y, z) {
+        (1, 1) => x.to_string(),
+        (_, 1) => format!("{x} x {y}"),
+        _ => format!("{x} x {y} x {z}"),
+    }
+}

@@ -1,0 +1,461 @@
+//! Runs work-groups of a compiled kernel on the calling thread.
+
+use crate::client::ClcError;
+use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
+use crate::image::Image;
+use crate::metadata::{KernelInfo, Layout, ParameterKind};
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
+const ALIGNMENT: usize = 128;
+/// Bytes that a work-group may have for itself: local memory, and what it keeps across barriers.
+const MOST_BYTES: u64 = 256 << 20;
+
+type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, u64);
+
+/// How a launch is divided, along x, y and z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// How many dimensions it has.
+    pub dimensions: u32,
+    /// Work-groups.
+    pub groups: [u64; 3],
+    /// Work-items of a group.
+    pub local_size: [u32; 3],
+    /// The global number of the first work-item.
+    pub offset: [u64; 3],
+}
+
+impl Grid {
+    /// Work-items along each axis.
+    fn global_size(&self) -> [u64; 3] {
+        std::array::from_fn(|axis| {
+            self.groups[axis].saturating_mul(u64::from(self.local_size[axis]))
+        })
+    }
+
+    /// Work-items of a group.
+    fn items(&self) -> u64 {
+        self.local_size
+            .iter()
+            .map(|size| u64::from(*size))
+            .product()
+    }
+}
+
+/// What is passed for a parameter.
+#[derive(Clone, Copy, Debug)]
+pub enum Argument<'a> {
+    /// A value's bytes.
+    Value(&'a [MaybeUninit<u8>]),
+    /// Memory that all work-items reach.
+    Memory(*mut u8),
+    /// So many bytes of each work-group's memory.
+    Local(u64),
+    /// An image.
+    Image(&'a Image),
+}
+
+/// A kernel that is compiled and loaded.
+pub struct Kernel {
+    info: KernelInfo,
+    layout: Layout,
+    entry: Entry,
+    /// Where each argument goes, and bytes in all.
+    places: (Vec<u64>, u64),
+    _library: Loaded,
+    /// What it shares with other kernels of its program.
+    _variables: Option<Arc<Variables>>,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kernel").field(&self.info.name).finish()
+    }
+}
+
+thread_local! {
+    /// This thread's memory for the groups that it runs.
+    static SCRATCH: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Memory in whole lines.
+#[derive(Clone, Copy)]
+#[repr(align(128))]
+struct Line {
+    _bytes: [MaybeUninit<u8>; ALIGNMENT],
+}
+
+impl Kernel {
+    /// Loads a shared object.
+    pub(crate) fn load(
+        info: KernelInfo,
+        layout: Layout,
+        object: &[u8],
+        variables: Option<Arc<Variables>>,
+    ) -> Result<Self, ClcError> {
+        let library = Loaded::new(object)?;
+        if let Some(variables) = &variables {
+            variables.show(&library);
+        }
+        // SAFETY: the compiler makes the function of this type.
+        let entry = unsafe { library.library.get::<Entry>(ENTRY.as_bytes()) };
+        let entry = *entry.map_err(|error| ClcError::Failed(error.to_string()))?;
+        let places = place_of_arguments(info.parameters.iter().map(
+            |parameter| match parameter.kind {
+                ParameterKind::Value { size, align } => (u64::from(size), u64::from(align)),
+                ParameterKind::Sampler => (4, 4),
+                _ => (8, 8),
+            },
+        ));
+        Ok(Self {
+            info,
+            layout,
+            entry,
+            places,
+            _library: library,
+            _variables: variables,
+        })
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub fn info(&self) -> &KernelInfo {
+        &self.info
+    }
+
+    /// Bytes of a work-group's memory that it declares itself, without those of its arguments.
+    #[must_use]
+    pub fn local_bytes(&self) -> u64 {
+        self.layout.local_bytes
+    }
+
+    /// Looks whether it can be launched so.
+    ///
+    /// # Errors
+    /// What does not fit its parameters, or is too large.
+    pub fn check(&self, grid: &Grid, arguments: &[Argument<'_>]) -> Result<(), ClcError> {
+        let name = &self.info.name;
+        let bad = |problem: String| Err(ClcError::Launch(format!("kernel '{name}' {problem}")));
+        let wanted = self.info.parameters.len();
+        if arguments.len() != wanted {
+            return bad(format!(
+                "has {wanted} parameters, and {} arguments are passed",
+                arguments.len()
+            ));
+        }
+        for (number, (parameter, argument)) in
+            self.info.parameters.iter().zip(arguments).enumerate()
+        {
+            let fits = match (parameter.kind, argument) {
+                (ParameterKind::Value { size, .. }, Argument::Value(bytes)) => {
+                    bytes.len() == size as usize
+                }
+                (ParameterKind::Sampler, Argument::Value(bytes)) => bytes.len() == 4,
+                (ParameterKind::Memory(_), Argument::Memory(_))
+                | (ParameterKind::Image(_), Argument::Image(_))
+                | (ParameterKind::Local, Argument::Local(_)) => true,
+                _ => false,
+            };
+            if !fits {
+                let given = match argument {
+                    Argument::Value(bytes) => format!("a value of {} bytes", bytes.len()),
+                    Argument::Memory(_) => "a buffer".to_owned(),
+                    Argument::Local(_) => "local memory".to_owned(),
+                    Argument::Image(_) => "an image".to_owned(),
+                };
+                return bad(format!(
+                    "takes `{} {}` as argument {number}, and {given} is passed",
+                    parameter.type_name, parameter.name
+                ));
+            }
+        }
+        const MOST_ITEMS: u64 = i32::MAX as u64;
+        for axis in 0..3 {
+            let end = grid.global_size()[axis].saturating_add(grid.offset[axis]);
+            if end > MOST_ITEMS {
+                return bad(format!(
+                    "is launched with work-items up to {end} along an axis; at most {MOST_ITEMS} fit"
+                ));
+            }
+        }
+        let bytes = self.bytes(grid, arguments);
+        if bytes > MOST_BYTES {
+            return bad(format!(
+                "needs {bytes} bytes for a work-group of {} work-items, and {MOST_BYTES} are the most; make the groups smaller",
+                grid.items()
+            ));
+        }
+        Ok(())
+    }
+
+    fn spill(&self, grid: &Grid) -> u64 {
+        let items = self
+            .layout
+            .spill_bytes_per_item
+            .saturating_mul(grid.items());
+        items.saturating_add(self.layout.spill_bytes)
+    }
+
+    fn bytes(&self, grid: &Grid, arguments: &[Argument<'_>]) -> u64 {
+        let local =
+            arguments
+                .iter()
+                .fold(self.layout.local_bytes, |sum, argument| match argument {
+                    Argument::Local(bytes) => {
+                        let lines = bytes.div_ceil(ALIGNMENT as u64);
+                        sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))
+                    }
+                    _ => sum,
+                });
+        // Local memory may be read a vector beyond its end by nobody, but be asked for as none at all.
+        local
+            .saturating_add(self.spill(grid))
+            .saturating_add(self.places.1)
+            .saturating_add(3 * ALIGNMENT as u64)
+    }
+
+    /// Runs work-groups, numbered with x first, then y, then z.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    ///
+    /// # Safety
+    /// The kernel stays within its arguments, which are valid for what it does with them, and other threads do nothing to them
+    /// meanwhile that races with it. No group of a launch runs twice.
+    pub unsafe fn run(
+        &self,
+        grid: &Grid,
+        arguments: &[Argument<'_>],
+        groups: Range<u64>,
+    ) -> Result<(), ClcError> {
+        self.check(grid, arguments)?;
+        let bytes = self.bytes(grid, arguments) as usize;
+        let run = |scratch: &mut Vec<Line>| {
+            let lines = bytes.div_ceil(ALIGNMENT);
+            if scratch.len() < lines {
+                scratch.resize(
+                    lines,
+                    Line {
+                        _bytes: [MaybeUninit::uninit(); ALIGNMENT],
+                    },
+                );
+            }
+            // SAFETY: as the caller promises; there are as many bytes.
+            unsafe { self.run_in(grid, arguments, groups.clone(), scratch.as_mut_ptr().cast()) };
+        };
+        let ran = SCRATCH.try_with(|scratch| match scratch.try_borrow_mut() {
+            Ok(mut scratch) => {
+                run(&mut scratch);
+                true
+            }
+            Err(_) => false,
+        });
+        if ran != Ok(true) {
+            run(&mut Vec::new());
+        }
+        Ok(())
+    }
+
+    /// Lays out arguments, local memory and what is kept, in this order, and calls the function.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and nobody else's.
+    unsafe fn run_in(
+        &self,
+        grid: &Grid,
+        arguments: &[Argument<'_>],
+        groups: Range<u64>,
+        memory: *mut u8,
+    ) {
+        let (places, end) = &self.places;
+        // SAFETY: within the memory, as `bytes` counts.
+        let local = unsafe { memory.add(*end as usize) };
+        let mut local_end = self.layout.local_bytes.next_multiple_of(ALIGNMENT as u64);
+        for (argument, place) in arguments.iter().zip(places) {
+            let address;
+            let bytes: &[MaybeUninit<u8>] = match argument {
+                Argument::Value(bytes) => bytes,
+                Argument::Memory(memory) => {
+                    address = memory
+                        .expose_provenance()
+                        .to_ne_bytes()
+                        .map(MaybeUninit::new);
+                    &address
+                }
+                Argument::Image(image) => {
+                    address = std::ptr::from_ref(*image)
+                        .expose_provenance()
+                        .to_ne_bytes()
+                        .map(MaybeUninit::new);
+                    &address
+                }
+                Argument::Local(bytes) => {
+                    // SAFETY: as above.
+                    let start = unsafe { local.add(local_end as usize) };
+                    local_end += bytes.next_multiple_of(ALIGNMENT as u64);
+                    address = start
+                        .expose_provenance()
+                        .to_ne_bytes()
+                        .map(MaybeUninit::new);
+                    &address
+                }
+            };
+            // SAFETY: the place has as many bytes, which `check` has compared.
+            unsafe {
+                let to = memory.add(*place as usize).cast::<MaybeUninit<u8>>();
+                to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            }
+        }
+        // SAFETY: as above.
+        let spill = unsafe { local.add(local_end as usize) };
+        let mut info = [0; 14];
+        info[..3].copy_from_slice(&grid.global_size());
+        info[3..6].copy_from_slice(&grid.offset);
+        info[6..9].copy_from_slice(&grid.local_size.map(u64::from));
+        info[9..12].copy_from_slice(&grid.groups);
+        info[12] = u64::from(grid.dimensions);
+        info[13] = spill.expose_provenance() as u64 + self.spill(grid);
+        // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
+        // code was compiled for.
+        unsafe {
+            (self.entry)(
+                memory,
+                info.as_ptr(),
+                local,
+                spill,
+                groups.start,
+                groups.end,
+            )
+        };
+    }
+}
+
+/// The variables that the kernels of a program share, loaded.
+pub(crate) struct Variables {
+    /// Addresses of them all.
+    table: *const c_void,
+    _library: Loaded,
+}
+
+// SAFETY: the table is never written to. What kernels do to the variables is theirs to order, as with all memory.
+unsafe impl Send for Variables {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Variables {}
+
+impl Variables {
+    /// Loads a shared object.
+    pub(crate) fn load(object: &[u8]) -> Result<Self, ClcError> {
+        let library = Loaded::new(object)?;
+        // SAFETY: a name's address is that of the table, which is not looked at here.
+        let table = unsafe { library.library.get::<*const c_void>(TABLE.as_bytes()) };
+        let table = table.map_err(|error| not_loaded(&error))?;
+        // SAFETY: the library is kept as long as the address.
+        let table = unsafe { table.try_as_raw_ptr() };
+        let table = table.ok_or_else(|| not_loaded(&"it has no table of variables"))?;
+        Ok(Self {
+            table,
+            _library: library,
+        })
+    }
+
+    /// Has a kernel find them, if it uses any.
+    fn show(&self, kernel: &Loaded) {
+        // SAFETY: the compiler makes it a pointer.
+        let Ok(place) = (unsafe { kernel.library.get::<*mut *const c_void>(PLACE.as_bytes()) })
+        else {
+            return;
+        };
+        // SAFETY: the kernel has just been loaded, so nothing else knows of it.
+        unsafe { place.write(self.table) };
+    }
+}
+
+/// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a
+/// file for as long as it takes to load it.
+struct Loaded {
+    library: libloading::Library,
+    /// Kept as long as the library: the loader knows libraries by their paths, and this one's is that of the file's number.
+    _file: Option<std::fs::File>,
+}
+
+impl Loaded {
+    fn new(object: &[u8]) -> Result<Self, ClcError> {
+        #[cfg(target_os = "linux")]
+        mathematics();
+        let (path, file) = match nameless(object) {
+            Some((path, file)) => (path, Some(file)),
+            None => (named(object)?, None),
+        };
+        // SAFETY: the code was made by the compiler, and has no initialisers.
+        let library = unsafe { libloading::Library::new(&path) };
+        if file.is_none() {
+            let _ = std::fs::remove_file(&path);
+        }
+        Ok(Self {
+            library: library.map_err(|error| not_loaded(&error))?,
+            _file: file,
+        })
+    }
+}
+
+fn not_loaded(error: &dyn fmt::Display) -> ClcError {
+    ClcError::Failed(format!("its code is not loaded: {error}"))
+}
+
+/// A file without a name that holds the code, and its path.
+#[cfg(target_os = "linux")]
+fn nameless(object: &[u8]) -> Option<(PathBuf, std::fs::File)> {
+    use std::io::Write;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    // SAFETY: a name that ends with a zero.
+    let made = unsafe { libc::memfd_create(c"quipu-clc".as_ptr(), libc::MFD_CLOEXEC) };
+    if made < 0 {
+        return None;
+    }
+    // SAFETY: it was just made, and is nobody else's.
+    let mut file = unsafe { std::fs::File::from_raw_fd(made) };
+    file.write_all(object).ok()?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Some((path.into(), file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_object: &[u8]) -> Option<(PathBuf, std::fs::File)> {
+    None
+}
+
+/// A file that holds the code, which nobody else can have made before.
+fn named(object: &[u8]) -> Result<PathBuf, ClcError> {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("quipu-kernel-{}-{number}.so", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    // Left over from a process that had the same number and was killed.
+    let _ = std::fs::remove_file(&path);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let made = options.open(&path);
+    made.and_then(|mut file| file.write_all(object))
+        .map_err(|error| not_loaded(&error))?;
+    Ok(path)
+}
+
+/// Has the system's mathematical functions be there for code that is loaded.
+#[cfg(target_os = "linux")]
+fn mathematics() {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    static LOADED: std::sync::OnceLock<Option<Library>> = std::sync::OnceLock::new();
+    // SAFETY: the system's own library.
+    LOADED.get_or_init(|| unsafe { Library::open(Some("libm.so.6"), RTLD_NOW | RTLD_GLOBAL) }.ok());
+}

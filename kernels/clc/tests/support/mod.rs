@@ -1,0 +1,83 @@
+//! What tests of kernels have in common.
+
+// Helpers of tests are tests: unwrap is their assertion too.
+#![allow(clippy::unwrap_used)]
+
+use quipu_clc::{Argument, Grid, Program, set_compiler};
+use std::mem::MaybeUninit;
+
+#[allow(dead_code)]
+/// A program; none, and a line that says so, on a machine without a compiler.
+pub(crate) fn program(text: &str) -> Option<Program> {
+    set_compiler(env!("CARGO_BIN_EXE_quipu-clc").into(), Vec::new());
+    if !quipu_clc::is_available() {
+        assert!(
+            std::env::var_os("QUIPU_TEST_CLC").is_none(),
+            "there is no LLVM, and QUIPU_TEST_CLC wants it"
+        );
+        println!(
+            "NOT TESTED: OpenCL C on processors: no clang, lld and libLLVM of a version from 18 to 21"
+        );
+        return None;
+    }
+    match Program::new(text, "") {
+        Ok(program) => Some(program),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Numbers between -1 and 1, the same each time.
+#[allow(dead_code)]
+pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// A launch, whose values are leaked.
+pub(crate) struct Launch {
+    pub(crate) grid: Grid,
+    pub(crate) arguments: Vec<Argument<'static>>,
+}
+
+impl Launch {
+    pub(crate) fn new(global: [usize; 3], local: [usize; 3]) -> Self {
+        let grid = Grid {
+            dimensions: 3,
+            groups: std::array::from_fn(|axis| (global[axis] / local[axis]) as u64),
+            local_size: local.map(|size| size as u32),
+            offset: [0; 3],
+        };
+        Self {
+            grid,
+            arguments: Vec::new(),
+        }
+    }
+
+    #[allow(dead_code)]
+    pub(crate) fn value<T: Copy>(&mut self, value: T) {
+        let leaked: *const T = Box::leak(Box::new(value));
+        // SAFETY: the value's own bytes, which stay.
+        let bytes =
+            unsafe { std::slice::from_raw_parts(leaked.cast::<MaybeUninit<u8>>(), size_of::<T>()) };
+        self.arguments.push(Argument::Value(bytes));
+    }
+
+    /// Memory that the launch may write to, though it is lent as if to be read: tests look at it afterwards alone.
+    pub(crate) fn memory<T: Copy>(&mut self, memory: &[T]) {
+        self.arguments
+            .push(Argument::Memory(memory.as_ptr().cast_mut().cast()));
+    }
+
+    pub(crate) fn run(&self, program: &Program, kernel: &str) {
+        let kernel = program.compile(kernel, self.grid.local_size).unwrap();
+        let groups = self.grid.groups.iter().product();
+        // SAFETY: the tests' kernels stay within their arguments, and run on this thread.
+        unsafe { kernel.run(&self.grid, &self.arguments, 0..groups) }.unwrap();
+    }
+}

@@ -1,0 +1,315 @@
+//! What the passes and the optimiser make of kernels that used to stay scalar, and that they still compute the same.
+
+mod support;
+
+use quipu_clc::{Output, Program};
+use support::{Launch, program, random};
+
+/// A stage of a kernel, from the function of work-groups on.
+fn stage(program: &Program, kernel: &str, local: [u32; 3], output: Output) -> String {
+    let text = match program.emit(kernel, Some(local), output) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => panic!("{error}"),
+    };
+    let start = text.find("define void @quipu_run_groups");
+    text[start.unwrap_or(0)..].to_owned()
+}
+
+#[test]
+fn local_memory_is_changed_by_one_thread() {
+    let Some(program) = program(
+        "kernel void all(global const uint *in, global uint *out) {
+            local uint x[10];
+            uint l = get_local_id(0), own = in[get_global_id(0)];
+            if (l < 10) x[l] = l == 7 ? 4000000000u : 0;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            atomic_add(&x[0], own);
+            atomic_sub(&x[1], own);
+            atomic_or(&x[2], own);
+            atomic_xor(&x[3], own);
+            atomic_max(&x[4], own);
+            atomic_max((volatile local int *)&x[5], (int)own - 500);
+            atomic_min((volatile local int *)&x[6], (int)own - 500);
+            atomic_min(&x[7], own);
+            uint before = atomic_inc(&x[8]);
+            if (before == 20) atomic_xchg(&x[9], 77);
+            atomic_cmpxchg(&x[9], 77, own + 1);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (l < 10) out[get_group_id(0) * 10 + l] = x[l];
+        }",
+    ) else {
+        return;
+    };
+    let own: Vec<u32> = random(128, 5)
+        .iter()
+        .map(|x| (x.abs() * 1000.0) as u32)
+        .collect();
+    let out = vec![0_u32; 20];
+    let mut launch = Launch::new([128, 1, 1], [64, 1, 1]);
+    launch.memory(&own);
+    launch.memory(&out);
+    launch.run(&program, "all");
+    for (own, out) in own.chunks(64).zip(out.chunks(10)) {
+        let signed = |x: &u32| *x as i32 - 500;
+        let wanted = [
+            own.iter().sum(),
+            0_u32.wrapping_sub(own.iter().sum()),
+            own.iter().fold(0, |all, x| all | x),
+            own.iter().fold(0, |all, x| all ^ x),
+            own.iter().copied().max().unwrap_or(0),
+            own.iter().map(signed).max().unwrap_or(0).max(0) as u32,
+            own.iter().map(signed).min().unwrap_or(0).min(0) as u32,
+            own.iter().copied().min().unwrap_or(0),
+            64,
+        ];
+        assert_eq!(out[..9], wanted);
+        // The one that came to it put 77 there, and replaced it.
+        assert!(own.iter().any(|own| own + 1 == out[9]), "{out:?}");
+    }
+    let text = stage(&program, "all", [64, 1, 1], Output::Passes);
+    assert!(!text.contains("atomicrmw") && !text.contains("cmpxchg"));
+}
+
+#[test]
+fn neighbours_read_whole_structures_together() {
+    let Some(program) = program(
+        "kernel void lengths(global const float4 *in, global float *out) {
+            size_t i = get_global_id(0);
+            out[i] = dot(in[i], in[i]);
+        }
+        kernel void around(global const int *in, global int *out) {
+            size_t i = get_local_id(0);
+            out[i] = in[(i * 5) & 15];
+        }
+        kernel void modulo(global const int *in, global int *out) {
+            uint i = get_local_id(0);
+            out[i] = in[(i * 3) % 8];
+        }
+        kernel void narrow(global const int *in, global int *out) {
+            uint i = get_local_id(0);
+            out[i] = in[(uchar)(i * 37)];
+        }",
+    ) else {
+        return;
+    };
+    let text = stage(&program, "lengths", [64, 1, 1], Output::Optimised);
+    assert!(
+        !text.contains("gather") && text.contains("shufflevector"),
+        "{text}"
+    );
+    // LLVM would read on beyond what an index that goes around comes to.
+    let numbers: Vec<i32> = (0..4096).collect();
+    type Index = fn(usize) -> usize;
+    let cases: [(&str, Index); 3] = [
+        ("around", |i| (i * 5) & 15),
+        ("modulo", |i| i * 3 % 8),
+        ("narrow", |i| (i * 37) & 255),
+    ];
+    for (kernel, index) in cases {
+        for local in [16, 64, 256] {
+            let out = vec![0_i32; local];
+            let mut launch = Launch::new([local, 1, 1], [local, 1, 1]);
+            launch.memory(&numbers);
+            launch.memory(&out);
+            launch.run(&program, kernel);
+            let wanted: Vec<i32> = (0..local).map(|i| numbers[index(i)]).collect();
+            assert_eq!(out, wanted, "{kernel} {local}");
+        }
+    }
+}
+
+#[test]
+fn rows_are_read_by_vectors() {
+    let Some(program) = program(
+        "kernel void rows(int n, global const float *a, global const float *x, global float *y) {
+            int row = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = 0; k < n; k++) sum += a[row * n + k] * x[k];
+            y[row] = sum;
+        }
+        kernel void messages(global const uint *in, global uint *out) {
+            size_t i = get_global_id(0);
+            uint hash = 1;
+            for (int k = 0; k < 16; k++)
+                for (int bit = 0; bit < 32; bit++)
+                    hash = (hash & 1 ? hash >> 1 ^ 0xedb88320u : hash >> 1) + in[i * 16 + k];
+            out[i] = hash;
+        }
+        kernel void neighbours(int steps, global float *data) {
+            local float now[2][256];
+            int l = get_local_id(0), n = get_local_size(0), from = 0;
+            now[0][l] = data[get_global_id(0)];
+            for (int step = 0; step < steps; step++) {
+                barrier(CLK_LOCAL_MEM_FENCE);
+                float left = l > 0 ? now[from][l - 1] : 0.0f;
+                float right = l < n - 1 ? now[from][l + 1] : 0.0f;
+                now[1 - from][l] = now[from][l] + 0.25f * (left + right);
+                from = 1 - from;
+            }
+            data[get_global_id(0)] = now[from][l];
+        }",
+    ) else {
+        return;
+    };
+    // Not for rows of one number alone.
+    let text = stage(&program, "rows", [64, 1, 1], Output::Optimised);
+    assert!(!text.contains("ident.check"), "{text}");
+    // As many messages as fit into the cache, not as few as of long rows.
+    let text = stage(&program, "messages", [64, 1, 1], Output::Passes);
+    assert!(text.contains("[64 x i32]"), "{text}");
+    let text = stage(&program, "neighbours", [256, 1, 1], Output::Optimised);
+    assert!(!text.contains(" = fadd float"), "{text}");
+}
+
+#[test]
+fn a_triangle_has_its_groups_without_a_test() {
+    let Some(program) = program(
+        "kernel void update(int n, int depth, global const float *a, global float *c) {
+            int x = get_global_id(0), y = get_global_id(1);
+            if (x > y) return;
+            float sum = 0.0f;
+            for (int k = 0; k < depth; k++) sum += a[k * n + y] * a[k * n + x];
+            c[y * n + x] += sum;
+        }",
+    ) else {
+        return;
+    };
+    let (n, depth) = (48, 5);
+    let a = random(n * depth, 3);
+    let c = vec![1.0_f32; n * n];
+    let mut launch = Launch::new([n, n, 1], [16, 16, 1]);
+    launch.value(n as u32);
+    launch.value(depth as u32);
+    launch.memory(&a);
+    launch.memory(&c);
+    launch.run(&program, "update");
+    for y in 0..n {
+        for x in 0..n {
+            let sum: f32 = (0..depth).map(|k| a[k * n + y] * a[k * n + x]).sum();
+            let wanted = if x > y { 1.0 } else { 1.0 + sum };
+            assert!((c[y * n + x] - wanted).abs() < 1e-5, "{x} {y}");
+        }
+    }
+    let text = stage(&program, "update", [16, 16, 1], Output::Passes);
+    assert!(text.contains("\nwithin:"), "{text}");
+}
+
+#[test]
+fn work_items_go_by_a_loop_that_others_enter() {
+    let Some(program) = program(
+        "kernel void squares(int n, global const float *in, global float *out, global float *sums) {
+            local float part[64];
+            int l = get_local_id(0);
+            float sum = 10.0f * l;
+            for (int i = l; i < n; i += 64) {
+                out[i] = in[i] * in[i];
+                sum += in[i] + exp(in[i]) + log(2.0f + in[i]);
+            }
+            part[l] = sum;
+            barrier(CLK_LOCAL_MEM_FENCE);
+            sums[get_global_id(0)] = part[63 - l];
+        }
+        kernel void fetches(global const int *starts, global const int *columns, global const float *x, global float *y) {
+            size_t i = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = starts[i]; k < starts[i + 1]; k++) sum += x[columns[k]];
+            y[i] = sum;
+        }",
+    ) else {
+        return;
+    };
+    for n in [0, 1, 63, 64, 100, 300] {
+        let input = random(n, 4);
+        let (out, sums) = (vec![0.0_f32; n], vec![0.0_f32; 64]);
+        let mut launch = Launch::new([64, 1, 1], [64, 1, 1]);
+        launch.value(n as u32);
+        launch.memory(&input);
+        launch.memory(&out);
+        launch.memory(&sums);
+        launch.run(&program, "squares");
+        let squares: Vec<f32> = input.iter().map(|x| x * x).collect();
+        assert_eq!(out, squares, "{n}");
+        for (l, sum) in sums.iter().rev().enumerate() {
+            let own = input.iter().skip(l).step_by(64);
+            let wanted = own.fold(10.0 * l as f32, |sum, x| sum + x + x.exp() + (2.0 + x).ln());
+            assert!((sum - wanted).abs() < 1e-3, "{n} {l}: {sum} {wanted}");
+        }
+    }
+    let text = stage(&program, "squares", [64, 1, 1], Output::Passes);
+    assert!(text.contains("\nturned"), "{text}");
+    // Where it only fetches, each goes round by itself.
+    let text = stage(&program, "fetches", [64, 1, 1], Output::Passes);
+    assert!(!text.contains("\nturned"), "{text}");
+}
+
+#[test]
+fn bytes_of_some_work_items_are_read_one_by_one() {
+    let Some(program) = program(
+        "kernel void prefix(int length, global const uchar *text, constant uchar *sought, global uchar *found) {
+            size_t i = get_global_id(0);
+            int same = 0;
+            while (same < length && text[i + same] == sought[same]) same++;
+            found[i] = same == length;
+        }",
+    ) else {
+        return;
+    };
+    let text: Vec<u8> = random(256 + 4, 9)
+        .iter()
+        .map(|x| u8::from(*x > 0.0))
+        .collect();
+    let found = vec![2_u8; 256];
+    let mut launch = Launch::new([256, 1, 1], [128, 1, 1]);
+    launch.value(4_u32);
+    launch.memory(&text);
+    launch.memory(&[1_u8, 0, 1, 1]);
+    launch.memory(&found);
+    launch.run(&program, "prefix");
+    for (i, found) in found.iter().enumerate() {
+        assert_eq!(*found == 1, text[i..i + 4] == [1, 0, 1, 1], "{i}");
+    }
+    let text = stage(&program, "prefix", [128, 1, 1], Output::Passes);
+    assert!(!text.contains("\nturned"), "{text}");
+}
+
+#[test]
+fn a_loop_around_one_that_memory_ends_stays_a_loop() {
+    let Some(program) = program(
+        "kernel void middle(global const uchar *in, global uchar *out) {
+            int x = get_global_id(0);
+            uchar sorted[9];
+            for (int k = 0; k < 9; k++) {
+                uchar value = in[x * 9 + k];
+                int at = k;
+                while (at > 0 && sorted[at - 1] > value) {
+                    sorted[at] = sorted[at - 1];
+                    at--;
+                }
+                sorted[at] = value;
+            }
+            out[x] = sorted[4];
+        }",
+    ) else {
+        return;
+    };
+    let input: Vec<u8> = random(64 * 9, 6)
+        .iter()
+        .map(|x| (x.abs() * 255.0) as u8)
+        .collect();
+    let out = vec![0_u8; 64];
+    let mut launch = Launch::new([64, 1, 1], [64, 1, 1]);
+    launch.memory(&input);
+    launch.memory(&out);
+    launch.run(&program, "middle");
+    for (window, out) in input.chunks(9).zip(&out) {
+        let mut window = window.to_vec();
+        window.sort_unstable();
+        assert_eq!(*out, window[4]);
+    }
+    let text = stage(&program, "middle", [64, 1, 1], Output::Passes);
+    let stores = text.matches("store i8").count();
+    assert!(
+        stores < 9,
+        "{stores} stores, of which the text has three: {text}"
+    );
+}

@@ -1,0 +1,143 @@
+//! Orders of structs, as std derives them: by the first fields that differ.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+use std::panic::Location;
+
+use quipu_kernel_ir::{BinaryOperation, Scalar, Value};
+
+use super::checked::OrderingCalls as _;
+use super::data::KernelValue;
+use super::expression::{Expr, ORDER, binary};
+use super::operator::{Equality, Operates};
+use super::place;
+use super::state::{self, Raw};
+use super::variant::{VARIANT, variant_of_number};
+
+/// A struct with `#[device]` above a derived `PartialOrd`.
+pub trait DerivedOrder: KernelValue {
+    #[doc(hidden)]
+    fn derived_order(this: Expr<Self>, other: Expr<Self>) -> Expr<Option<Ordering>>;
+}
+
+/// Asks whether a type has a [`DerivedOrder`]. There are two methods of one name, of which the first is that of types which have.
+#[derive(Debug)]
+pub struct OrderOf<T>(PhantomData<fn() -> T>);
+
+impl<T> OrderOf<T> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+/// Types that have one.
+pub trait WithOrder<T> {
+    #[doc(hidden)]
+    fn __order(&self, this: Expr<T>, other: Expr<T>) -> Option<Expr<Option<Ordering>>>;
+}
+
+/// All others.
+pub trait WithoutOrder<T> {
+    #[doc(hidden)]
+    fn __order(&self, this: Expr<T>, other: Expr<T>) -> Option<Expr<Option<Ordering>>>;
+}
+
+impl<T: DerivedOrder> WithOrder<T> for OrderOf<T> {
+    #[track_caller]
+    fn __order(&self, this: Expr<T>, other: Expr<T>) -> Option<Expr<Option<Ordering>>> {
+        Some(T::derived_order(this, other))
+    }
+}
+
+impl<T> WithoutOrder<T> for &OrderOf<T> {
+    fn __order(&self, _: Expr<T>, _: Expr<T>) -> Option<Expr<Option<Ordering>>> {
+        None
+    }
+}
+
+/// How two fields are ordered.
+#[track_caller]
+pub fn order_of<T: KernelValue>(this: Expr<T>, other: Expr<T>) -> Expr<Option<Ordering>> {
+    if let Some(order) = T::__order_of(this, other) {
+        return order;
+    }
+    let location = Location::caller();
+    let is_number = state::at(location, |s| T::ir_type(s).scalar().is_some());
+    if !is_number || !T::is_ordered_by_number() {
+        state::at(location, |s| s.refuse(location, ORDER));
+        return super::option::none();
+    }
+    if T::IS_DERIVED {
+        // An enum, by its numbers.
+        let [one, other] = [this, other].map(|of| Expr::<i64>::from_raw(of.raw()));
+        return i64::__call_partial_cmp(one, other);
+    }
+    T::__call_partial_cmp(this, other)
+}
+
+/// The number of an order's variant, and the order that is in it.
+fn parts(order: Expr<Option<Ordering>>, location: &'static Location<'static>) -> [Value; 2] {
+    let number = place::field(order, VARIANT, None::<u32>).raw();
+    let order = place::field(order, "Some.0", None::<Ordering>).raw();
+    state::at(location, |s| {
+        [number, order].map(|raw| s.value(raw, location))
+    })
+}
+
+/// The first of these orders that is not that of equals.
+#[track_caller]
+pub fn lexicographic(orders: Vec<Expr<Option<Ordering>>>) -> Expr<Option<Ordering>> {
+    let location = Location::caller();
+    let after = |later: Expr<Option<Ordering>>, first: Expr<Option<Ordering>>| {
+        let ([number, order], [later_number, later]) =
+            (parts(first, location), parts(later, location));
+        Expr::from_raw(state::at(location, |s| {
+            let f = &mut s.frame().function;
+            let (one, equal) = (f.literal(Scalar::U32, 1), f.literal(Scalar::I8, 0));
+            let is_some = f.binary(BinaryOperation::Equal, number, one);
+            let is_equal = f.binary(BinaryOperation::Equal, order, equal);
+            let goes_on = f.binary(BinaryOperation::And, is_some, is_equal);
+            let number = f.select(goes_on, later_number, number);
+            let order = f.select(goes_on, later, order);
+            variant_of_number::<Option<Ordering>>(s, number, vec![Raw::Value(order)])
+        }))
+    };
+    let last = orders.into_iter().rev().reduce(after);
+    last.unwrap_or_else(|| super::expression::lit(Some(Ordering::Equal)))
+}
+
+/// Whether two values of an order are `Less`, `LessEqual` and so on: never, if they have none.
+pub(super) fn holds(
+    operation: BinaryOperation,
+    order: Expr<Option<Ordering>>,
+    location: &'static Location<'static>,
+) -> Expr<bool> {
+    let [number, order] = parts(order, location);
+    Expr::from_raw(state::at(location, |s| {
+        let f = &mut s.frame().function;
+        let (one, equal) = (f.literal(Scalar::U32, 1), f.literal(Scalar::I8, 0));
+        let is_some = f.binary(BinaryOperation::Equal, number, one);
+        let is_so = f.binary(operation, order, equal);
+        Raw::Value(f.binary(BinaryOperation::And, is_some, is_so))
+    }))
+}
+
+/// Whether all of these hold.
+#[track_caller]
+pub fn all_of(parts: Vec<Expr<bool>>) -> Expr<bool> {
+    let both = |one, other| binary(BinaryOperation::And, one, other, None);
+    let all = parts.into_iter().reduce(both);
+    all.unwrap_or_else(|| super::expression::lit(true))
+}
+
+impl<const N: u8> Operates<Equality<N>> for Ordering {
+    type Output = bool;
+
+    #[track_caller]
+    fn operate(this: Expr<Self>, other: Expr<Self>) -> Expr<bool> {
+        let [one, other] = [this, other].map(|of| Expr::<i8>::from_raw(of.raw()));
+        <i8 as Operates<Equality<N>>>::operate(one, other)
+    }
+}

@@ -1,0 +1,381 @@
+//! What a graph is: the steps of a host's program, as data.
+//!
+//! A step is known by a number that it keeps when others are left out, so that
+//! a plan can be made smaller: what refers to a step that is not there is
+//! ignored.
+
+use crate::fixture::Fault;
+use quipu_scheduler::operation::Step as Stride;
+use quipu_scheduler::{AccessMode, QueueOptions};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A step's number.
+pub type Id = u32;
+
+/// A program of the host.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How many contexts, each over all devices.
+    pub contexts: usize,
+    /// The queues.
+    pub queues: Vec<QueuePlan>,
+    /// The buffers.
+    pub buffers: Vec<BufferPlan>,
+    /// What is recorded before anything else, to be launched now and then.
+    pub recordings: Vec<Arc<RecordingPlan>>,
+    /// What the host does, in order.
+    pub steps: Vec<(Id, Step)>,
+    /// True if all devices share one memory space: then order is exact.
+    pub one_space: bool,
+    /// What goes wrong, if anything does.
+    pub fault: Option<Fault>,
+}
+
+/// A queue.
+#[derive(Clone, Debug)]
+pub struct QueuePlan {
+    /// The context.
+    pub context: usize,
+    /// The device.
+    pub device: usize,
+    /// The options.
+    pub options: QueueOptions,
+}
+
+/// A buffer.
+#[derive(Clone, Debug)]
+pub struct BufferPlan {
+    /// The context.
+    pub context: usize,
+    /// Its size.
+    pub bytes: usize,
+}
+
+/// A recorded graph.
+#[derive(Clone, Debug)]
+pub struct RecordingPlan {
+    /// Which it is.
+    pub number: usize,
+    /// The context.
+    pub context: usize,
+    /// Its commands, each known by an id of its own.
+    pub commands: Vec<(Id, RecordedPlan)>,
+}
+
+/// A command of a recorded graph.
+#[derive(Clone, Debug)]
+pub struct RecordedPlan {
+    /// Where.
+    pub queue: usize,
+    /// What.
+    pub work: Work,
+    /// Indices of commands of the recording that it waits for.
+    pub after: Vec<usize>,
+}
+
+impl RecordingPlan {
+    /// What all commands together access: what is read of what was there before, and
+    /// what is written.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Region> {
+        let mut touched: BTreeMap<(usize, usize), (bool, bool)> = BTreeMap::new();
+        for (_, command) in &self.commands {
+            for region in command.work.regions() {
+                for at in region.range.clone() {
+                    let (read, written) = touched.entry((region.buffer, at)).or_default();
+                    *read |= region.mode.reads() && !*written;
+                    *written |= region.mode.writes();
+                }
+            }
+        }
+        let of = |mode: AccessMode, wanted: fn(&(bool, bool)) -> bool| {
+            let bytes = touched.iter().filter(move |(_, how)| wanted(how));
+            bytes.map(move |((buffer, at), _)| Region {
+                buffer: *buffer,
+                range: *at..*at + 1,
+                mode,
+            })
+        };
+        let reads = of(AccessMode::Read, |(read, _)| *read);
+        let writes = of(AccessMode::Overwrite, |(_, written)| *written);
+        reads.chain(writes).collect()
+    }
+
+    /// True if one of its commands may touch anything.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        let mut commands = self.commands.iter();
+        commands.any(|(_, command)| command.work.is_unknown())
+    }
+}
+
+/// What the host does.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Makes a user event.
+    NewUser,
+    /// Ends it.
+    EndUser {
+        /// Which.
+        user: Id,
+        /// How.
+        end: End,
+    },
+    /// Enqueues a command.
+    Command {
+        /// Where.
+        queue: usize,
+        /// What.
+        work: Work,
+        /// Explicit waits.
+        waits: Vec<Id>,
+        /// One-way: it has no event. Only for kernels and recorded graphs.
+        posted: bool,
+    },
+    /// Asks for a command's cancellation.
+    Cancel(Id),
+    /// Waits for an event, if it can end.
+    Wait(Id),
+    /// Looks whether an event is over.
+    Look(Id),
+    /// Registers a callback.
+    Observe(Id),
+    /// Waits for a queue, if it can become empty.
+    WaitQueue(usize),
+    /// Drops a queue, which is not used any more.
+    DropQueue(usize),
+    /// Drops a buffer, which is not used any more.
+    DropBuffer(usize),
+}
+
+/// How a user event ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Completed.
+    Complete,
+    /// Failed.
+    Fail,
+    /// Dropped.
+    Drop,
+}
+
+/// A command.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// A kernel that mixes what it reads into what it writes.
+    Kernel {
+        /// What it accesses: reads come first.
+        regions: Vec<Region>,
+        /// Work-groups.
+        groups: u32,
+        /// How it ends.
+        fate: Fate,
+        /// How long it takes, in turns of a loop.
+        spin: u32,
+    },
+    /// The same, as a host task.
+    Task {
+        /// What it accesses.
+        regions: Vec<Region>,
+        /// Says that it may touch anything.
+        unknown: bool,
+        /// How it ends.
+        fate: Fate,
+    },
+    /// A copy between buffers.
+    Copy {
+        /// Where from.
+        from: Region,
+        /// Where to.
+        to: Region,
+        /// What shape.
+        shape: Shape,
+    },
+    /// A fill.
+    Fill {
+        /// What.
+        to: Region,
+        /// With what, in each row anew.
+        pattern: Vec<u8>,
+        /// Which rows of it.
+        shape: Shape,
+    },
+    /// Host memory to a buffer.
+    Write {
+        /// The host's bytes.
+        from: Vec<u8>,
+        /// Where to.
+        to: Region,
+        /// What shape.
+        shape: Shape,
+    },
+    /// A buffer to host memory.
+    Read {
+        /// Where from.
+        from: Region,
+        /// How many bytes the host has.
+        bytes: usize,
+        /// What shape.
+        shape: Shape,
+    },
+    /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has no event.
+    Map {
+        /// What.
+        region: Region,
+        /// What the host writes there, if anything.
+        writes: Option<Vec<u8>>,
+    },
+    /// A marker.
+    Marker,
+    /// A barrier.
+    Barrier,
+    /// A launch of a recorded graph.
+    Graph(Arc<RecordingPlan>),
+}
+
+/// How a kernel or task ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Well.
+    Fine,
+    /// With an error, before it writes anything.
+    FailEarly,
+    /// With an error, after it has written everything.
+    FailLate,
+    /// With a panic.
+    Panic,
+}
+
+/// Bytes of a buffer.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// The buffer.
+    pub buffer: usize,
+    /// The bytes.
+    pub range: Range<usize>,
+    /// How they are accessed.
+    pub mode: AccessMode,
+}
+
+impl Region {
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.end - self.range.start
+    }
+
+    /// True if there are none; never so in a plan.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+}
+
+/// The shape of a transfer: rows, and the strides between them.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Bytes of a row.
+    pub row: usize,
+    /// Outer dimensions.
+    pub strides: Vec<Stride>,
+}
+
+impl Work {
+    /// What it accesses, as the core records it.
+    #[must_use]
+    pub fn regions(&self) -> Vec<Region> {
+        match self {
+            Self::Kernel { regions, .. } | Self::Task { regions, .. } => regions.clone(),
+            Self::Copy { from, to, .. } => vec![from.clone(), to.clone()],
+            Self::Fill { to, .. } | Self::Write { to, .. } => vec![to.clone()],
+            Self::Read { from, .. } => vec![from.clone()],
+            Self::Map { region, .. } => vec![region.clone()],
+            Self::Marker | Self::Barrier => Vec::new(),
+            Self::Graph(recording) => recording.regions(),
+        }
+    }
+
+    /// True if it may touch anything.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Task { unknown, .. } => *unknown,
+            Self::Graph(recording) => recording.is_unknown(),
+            _ => false,
+        }
+    }
+
+    /// True if it fails by itself.
+    #[must_use]
+    pub fn is_fated(&self) -> bool {
+        match self {
+            // A launch of no groups runs nothing that could fail.
+            Self::Kernel { fate, groups, .. } => *fate != Fate::Fine && *groups > 0,
+            Self::Task { fate, .. } => *fate != Fate::Fine,
+            _ => false,
+        }
+    }
+}
+
+impl Plan {
+    /// How a user event ends: as its first ending step says, else it is
+    /// completed at the end.
+    #[must_use]
+    pub fn end_of(&self, user: Id) -> End {
+        let ends = self.steps.iter().filter_map(|(_, step)| match step {
+            Step::EndUser { user: of, end } if *of == user => Some(*end),
+            _ => None,
+        });
+        ends.into_iter().next().unwrap_or(End::Complete)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, queue) in self.queues.iter().enumerate() {
+            writeln!(
+                f,
+                "  queue {index}: context {}, device {}, {:?}",
+                queue.context, queue.device, queue.options
+            )?;
+        }
+        for (index, buffer) in self.buffers.iter().enumerate() {
+            writeln!(
+                f,
+                "  buffer {index}: context {}, {} bytes",
+                buffer.context, buffer.bytes
+            )?;
+        }
+        for recording in &self.recordings {
+            let RecordingPlan {
+                number, context, ..
+            } = &**recording;
+            writeln!(f, "  recording {number}: context {context}")?;
+            for (id, command) in &recording.commands {
+                writeln!(f, "    {id}: {command:?}")?;
+            }
+        }
+        if let Some(fault) = &self.fault {
+            writeln!(f, "  {fault:?}")?;
+        }
+        for (id, step) in &self.steps {
+            match step {
+                Step::Command {
+                    queue,
+                    work: Work::Graph(recording),
+                    waits,
+                    posted,
+                } => writeln!(
+                    f,
+                    "  {id}: recording {} on queue {queue} after {waits:?}, posted: {posted}",
+                    recording.number
+                )?,
+                step => writeln!(f, "  {id}: {step:?}")?,
+            }
+        }
+        Ok(())
+    }
+}

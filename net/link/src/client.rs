@@ -1,0 +1,392 @@
+//! Dialling a node: enrolment, hello, ping, status.
+
+use crate::addresses::SEPARATOR;
+use crate::connection::Connection;
+use crate::error::{LinkError, Result};
+use crate::invitation::{Invitation, check_address};
+use crate::key::{Fingerprint, Key, random};
+use crate::route::Route;
+use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
+use crate::tls;
+use quipu_protocol::limits::MAX_NAME;
+use quipu_protocol::message::{
+    DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
+};
+use quipu_protocol::{ENROLMENT_PROTOCOL, PROTOCOL};
+use std::io::Write;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// Whom to dial, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Dial<'a> {
+    /// Where the node is, as `host:port`.
+    pub address: &'a str,
+    /// The key that it has to have.
+    pub node: Fingerprint,
+    /// Our key.
+    pub key: &'a Key,
+    /// What we call ourselves.
+    pub name: &'a str,
+    /// How long it may take until the node has answered the first words.
+    pub patience: Duration,
+}
+
+/// A connection to a node that has said welcome.
+#[derive(Debug)]
+pub struct NodeLink {
+    connection: Connection,
+    name: String,
+    version: u16,
+    devices: Vec<NodeDevice>,
+    tells_loads: bool,
+    tells_links: bool,
+    /// Where times are counted from.
+    start: Instant,
+}
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// How it is.
+    pub status: Status,
+    /// What there is to do on each of its devices; none from a node that does not say.
+    pub loads: Vec<NodeLoad>,
+    /// What goes over the links of our own sessions; none from a node that does not say.
+    pub links: NodeLinks,
+}
+
+/// What a ping tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PingTimes {
+    /// The way there and back, without what the node took to answer.
+    pub round_trip: Duration,
+    /// By how many nanoseconds the node's clock is ahead of ours, which count from different moments; wrong by half the
+    /// round trip at most.
+    pub ahead_ns: i128,
+}
+
+impl Dial<'_> {
+    /// A connection to the node on which nothing was said yet, until the patience is over.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, is another than it should be, or does not answer in time.
+    pub fn open(&self) -> Result<Connection> {
+        self.connect(PROTOCOL, None)
+    }
+
+    /// A connection in one of the protocols, handshake done: to the node, or to a session's own process there, which has
+    /// this key.
+    pub(crate) fn connect(
+        &self,
+        protocol: &[u8],
+        session: Option<(SessionId, Fingerprint)>,
+    ) -> Result<Connection> {
+        let node = session.map_or(self.node, |(_, key)| key);
+        let whom = (Some(node), session.map(|(session, _)| session));
+        connect(self.address, self.key, whom, protocol, self.patience)
+    }
+
+    /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, is another than it should be, refuses, or does not answer in time.
+    pub fn ask(&self) -> Result<NodeLink> {
+        let greeted = self.greet_here(Role::Status, &Place::default())?;
+        Ok(NodeLink {
+            connection: greeted.connection,
+            tells_loads: greeted.terms.tells_loads(),
+            tells_links: greeted.terms.tells_links(),
+            name: greeted.terms.name,
+            version: greeted.terms.version,
+            devices: greeted.devices,
+            start: Instant::now(),
+        })
+    }
+}
+
+/// A connection in one of the protocols, handshake done: to the node or session of a key, or to whoever answers where none is
+/// expected.
+fn connect(
+    address: &str,
+    key: &Key,
+    (node, session): (Option<Fingerprint>, Option<SessionId>),
+    protocol: &[u8],
+    patience: Duration,
+) -> Result<Connection> {
+    check_address(address)?;
+    let deadline = Instant::now() + patience;
+    let mut stream = reach(address, deadline)?;
+    if let Some(session) = session {
+        let written = stream.write_all(&Route::to(session).encode());
+        written.map_err(|error| crate::connection::ended(address, error))?;
+    }
+    let (tls, only) = tls::client(key, node, protocol, address)?;
+    let shaken = Connection::shake_hands(stream, tls.into(), address, deadline);
+    if let (Some(expected), Some(found)) = (node, only.wrong_key()) {
+        return Err(LinkError::WrongKey {
+            address: address.to_owned(),
+            expected,
+            found,
+        });
+    }
+    let connection = shaken?;
+    if connection.protocol() == protocol {
+        return Ok(connection);
+    }
+    Err(LinkError::Tls {
+        address: address.to_owned(),
+        source: rustls::Error::NoApplicationProtocol,
+    })
+}
+
+/// The first of the host's addresses that answers.
+fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
+    let unreachable = |source| LinkError::Unreachable {
+        address: address.to_owned(),
+        source,
+    };
+    let mut last = std::io::Error::other("the host has no address");
+    for host in address.to_socket_addrs().map_err(unreachable)? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LinkError::TimedOut {
+                address: address.to_owned(),
+            });
+        }
+        match TcpStream::connect_timeout(&host, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(unreachable(last))
+}
+
+/// A connection to who answers first at one of several addresses, with separators between them: the node of a key, or anybody. All
+/// addresses are tried at once: one that leads nowhere may say so late or never. Nothing is said to who is there before.
+fn connect_to_first(
+    addresses: &str,
+    key: &Key,
+    node: Option<Fingerprint>,
+    protocol: &'static [u8],
+    patience: Duration,
+) -> Result<Connection> {
+    let unreachable = |source| LinkError::Unreachable {
+        address: addresses.to_owned(),
+        source,
+    };
+    let (found, finds) = channel();
+    for address in addresses.split(SEPARATOR).map(str::to_owned) {
+        let (found, key) = (found.clone(), key.clone());
+        // Each ends by itself when the patience is over.
+        let dialling = move || {
+            // Another may have been found before.
+            let _ = found.send(connect(&address, &key, (node, None), protocol, patience));
+        };
+        let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
+        thread.spawn(dialling).map_err(unreachable)?;
+    }
+    drop(found);
+    let mut failure = None;
+    for attempt in finds {
+        match attempt {
+            Ok(connection) => return Ok(connection),
+            // Somebody is there.
+            Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
+                failure = Some(error);
+            }
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(match failure {
+        Some(LinkError::Unreachable { source, .. }) => unreachable(source),
+        Some(error) => error,
+        None => unreachable(std::io::ErrorKind::AddrNotAvailable.into()),
+    })
+}
+
+/// The key of whoever answers first at one of several addresses, with commas between them, and at which: of a node that lets
+/// everybody in ([`Gate::insecure`](crate::gate::Gate::insecure)), whom nothing has said which key is the right one.
+///
+/// # Errors
+/// If nobody who speaks Quipu's protocol answers in time.
+pub fn key_at(addresses: &str, key: &Key, patience: Duration) -> Result<(Fingerprint, String)> {
+    let connection = connect_to_first(addresses, key, None, PROTOCOL, patience)?;
+    let found = (connection.peer(), connection.address().to_owned());
+    connection.end();
+    Ok(found)
+}
+
+/// The order of bytes in this machine's numbers.
+#[must_use]
+pub fn own_order() -> DataOrder {
+    if cfg!(target_endian = "big") {
+        DataOrder::Big
+    } else {
+        DataOrder::Little
+    }
+}
+
+/// As [`Connection::receive_as`]; a refusal is an error of its own.
+pub(crate) fn receive_or_refusal<T>(
+    connection: &mut Connection,
+    take: impl FnOnce(&Message<'_>) -> std::result::Result<T, &'static str>,
+) -> Result<T> {
+    let address = connection.address().to_owned();
+    connection.receive_as(|message| match message {
+        Message::Refuse(Refuse { refusal, text }) => Ok(Err(LinkError::Refused {
+            address,
+            refusal: *refusal,
+            text: (*text).to_owned(),
+        })),
+        other => take(other).map(Ok),
+    })?
+}
+
+/// A node at which an invitation was taken up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// What the node is called.
+    pub name: String,
+    /// Which of the invitation's addresses it is at.
+    pub address: String,
+}
+
+impl Invitation {
+    /// Takes the invitation up: has our key enrolled, at the first of its addresses that has the node's key.
+    ///
+    /// # Errors
+    /// If the node cannot be reached, has another key than the invitation says, does not answer in time, or refuses,
+    /// which it does when the invitation is used or older than ten minutes.
+    pub fn take_up(&self, key: &Key, name: &str, patience: Duration) -> Result<Joined> {
+        let node = Some(self.node);
+        let mut connection =
+            connect_to_first(&self.address, key, node, ENROLMENT_PROTOCOL, patience)?;
+        let name = presentable(name, MAX_NAME);
+        connection.send(&Message::Enrol(Enrol {
+            token: self.token,
+            name: &name,
+        }))?;
+        let name = receive_or_refusal(&mut connection, |message| match message {
+            Message::Enrolled(enrolled) => Ok(enrolled.name.to_owned()),
+            _ => Err("an answer to an enrolment"),
+        })?;
+        let address = connection.address().to_owned();
+        connection.end();
+        Ok(Joined { name, address })
+    }
+}
+
+impl NodeLink {
+    /// What the node calls itself.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version that is spoken.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// The node's devices.
+    #[must_use]
+    pub fn devices(&self) -> &[NodeDevice] {
+        &self.devices
+    }
+
+    /// From now on, everything is to be answered within this time.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.connection
+            .set_deadline(Some(Instant::now() + patience));
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// How far the node is.
+    ///
+    /// # Errors
+    /// If the connection is lost, or time runs out.
+    pub fn ping(&mut self) -> Result<PingTimes> {
+        let token = u64::from_le_bytes(random("make a ping")?);
+        let sent = self.now_ns();
+        self.connection.send(&Message::Ping(Ping {
+            token,
+            time_ns: sent,
+        }))?;
+        let pong = self.connection.receive_as(|message| match message {
+            Message::Pong(pong) if pong.token == token && pong.time_ns == sent => Ok(*pong),
+            _ => Err("the answer to a ping"),
+        })?;
+        let back = self.now_ns();
+        let (way, answering) = (back - sent, pong.sent_ns - pong.received_ns);
+        let [sent, back, received, answered] =
+            [sent, back, pong.received_ns, pong.sent_ns].map(i128::from);
+        Ok(PingTimes {
+            round_trip: Duration::from_nanos(way.saturating_sub(answering)),
+            ahead_ns: ((received - sent) + (answered - back)) / 2,
+        })
+    }
+
+    /// How the node is.
+    ///
+    /// # Errors
+    /// As [`NodeLink::ping`].
+    pub fn status(&mut self) -> Result<Status> {
+        Ok(self.look()?.status)
+    }
+
+    /// How the node is, what there is to do on its devices, and what goes over its links.
+    ///
+    /// # Errors
+    /// As [`NodeLink::ping`].
+    pub fn look(&mut self) -> Result<Look> {
+        self.connection.send(&Message::StatusRequest)?;
+        let status = self.connection.receive_as(|message| match message {
+            Message::Status(status) => Ok(*status),
+            _ => Err("the node's status"),
+        })?;
+        let count = if self.tells_loads {
+            self.devices.len()
+        } else {
+            0
+        };
+        let mut loads = Vec::with_capacity(count);
+        for number in 0..count {
+            loads.push(self.connection.receive_as(|message| match message {
+                Message::Load(load) if load.device as usize == number => Ok(NodeLoad::from(load)),
+                _ => Err("the next device's load"),
+            })?);
+        }
+        let links = match self.tells_links {
+            false => NodeLinks::default(),
+            true => self.connection.receive_as(|message| match message {
+                Message::Links(links) => Ok(NodeLinks::from(links)),
+                _ => Err("the node's links"),
+            })?,
+        };
+        Ok(Look {
+            status,
+            loads,
+            links,
+        })
+    }
+
+    /// The connection, for who has something else to say on it.
+    #[must_use]
+    pub fn into_connection(self) -> Connection {
+        let mut connection = self.connection;
+        connection.set_deadline(None);
+        connection
+    }
+
+    /// Says goodbye.
+    pub fn close(self) {
+        self.connection
+            .close(quipu_protocol::message::GoodbyeReason::Done, "");
+    }
+}

@@ -1,0 +1,200 @@
+//! What can go wrong, said for people: what was asked, what was wrong, what to do about it.
+
+use crate::key::Fingerprint;
+use quipu_protocol::error::WireError;
+use quipu_protocol::message::{GoodbyeReason, Refusal};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of what is done with connections and keys.
+pub type Result<T, E = LinkError> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// A file or folder could not be used.
+    #[error("cannot {what} '{path}': {source}", path = path.display())]
+    File {
+        /// What was tried.
+        what: &'static str,
+        /// Of what.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file that holds secrets can be read by others, or belongs to somebody else.
+    #[error("'{path}' {problem}; it holds what only its owner may know", path = path.display())]
+    NotPrivate {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// A file has something in it that does not belong there.
+    #[error("'{path}' {problem}", path = path.display())]
+    BadFile {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// An address, invitation or fingerprint makes no sense.
+    #[error("{what} '{text}' {problem}")]
+    BadText {
+        /// What it should be.
+        what: &'static str,
+        /// What it is.
+        text: String,
+        /// What is wrong, and what to do.
+        problem: &'static str,
+    },
+    /// Nothing answers at an address.
+    #[error("cannot reach '{address}': {source}; is a node running there (`quipu serve`)?")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The node has another key than it should.
+    #[error(
+        "'{address}' has the key {found}, not {expected}: it is another node, or somebody pretends to be it; if the node \
+         was set up anew, pair with it again"
+    )]
+    WrongKey {
+        /// Where.
+        address: String,
+        /// The key that was paired with.
+        expected: Fingerprint,
+        /// The key that it has.
+        found: Fingerprint,
+    },
+    /// The other side speaks no TLS, or not Quipu's.
+    #[error("'{address}' does not speak Quipu's protocol: {source}")]
+    Tls {
+        /// Who.
+        address: String,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// What came makes no sense.
+    #[error("'{address}' sent what makes no sense: {source}")]
+    Wire {
+        /// Who.
+        address: String,
+        /// What.
+        source: WireError,
+    },
+    /// A message came that has no place there.
+    #[error("'{address}' sent '{kind}' where {expected} was due")]
+    Unexpected {
+        /// Who.
+        address: String,
+        /// What came.
+        kind: &'static str,
+        /// What should have.
+        expected: &'static str,
+    },
+    /// The connection was lost, or the other side closed it.
+    #[error("the connection to '{address}' ended: {reason}")]
+    Ended {
+        /// Who.
+        address: String,
+        /// Why, as far as is known.
+        reason: String,
+    },
+    /// Time ran out.
+    #[error("'{address}' did not answer in time")]
+    TimedOut {
+        /// Who.
+        address: String,
+    },
+    /// The node does not take the connection.
+    #[error("node '{address}' refuses: {text}{}", advice(*refusal))]
+    Refused {
+        /// Who.
+        address: String,
+        /// Why.
+        refusal: Refusal,
+        /// What it says.
+        text: String,
+    },
+    /// Somebody came to this node and was not taken: for its log.
+    #[error("'{address}', whose key is {key}, was refused: {text}")]
+    TurnedAway {
+        /// From where.
+        address: String,
+        /// The key that it has proved.
+        key: Fingerprint,
+        /// Why.
+        refusal: Refusal,
+        /// What it was told.
+        text: String,
+    },
+    /// The other side ended the connection with a word.
+    #[error("'{address}' said goodbye: {text}")]
+    Goodbye {
+        /// Who.
+        address: String,
+        /// Why.
+        reason: GoodbyeReason,
+        /// What it says.
+        text: String,
+    },
+    /// Somebody of that name is known already.
+    #[error("{what} is called '{name}' already; choose another name")]
+    NameTaken {
+        /// Who.
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Another process serves a node from the folder.
+    #[error(
+        "process {process} serves a node from '{path}' already; stop it, or give this node a folder of its own (QUIPU_HOME)",
+        path = path.display()
+    )]
+    Served {
+        /// The folder.
+        path: PathBuf,
+        /// The number of the other process.
+        process: String,
+    },
+    /// A message that was to be sent breaks the rules.
+    #[error("a message was not sent: {0}")]
+    NotSent(WireError),
+    /// No random numbers, or no key, could be had.
+    #[error("cannot {0}: the system gives no random numbers")]
+    Random(&'static str),
+}
+
+/// What the other side says, as a part of a line of a log: it may be anybody, and makes no lines of its own.
+pub(crate) fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\t'], " ")
+}
+
+fn advice(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::NotEnrolled => "; run `quipu invite` there and `quipu pair` here",
+        Refusal::Invitation => "; ask for a new one (`quipu invite`)",
+        _ => "",
+    }
+}
+
+impl LinkError {
+    pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::File {
+            what,
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    pub(crate) fn bad_file(path: &Path, problem: impl Into<String>) -> Self {
+        Self::BadFile {
+            path: path.to_owned(),
+            problem: problem.into(),
+        }
+    }
+}

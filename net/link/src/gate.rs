@@ -1,0 +1,450 @@
+//! A node's door: who may come in, and what for.
+//!
+//! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
+//! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
+//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know. Before it there may be a handshake in the
+//!    protocol of proofs, after which nothing is said: it shows whoever dials for a session that this node has its key.
+//! 4. In Quipu's protocol, whoever is not enrolled is told so, unless the gate is [insecure](Gate::insecure). No byte that came is
+//!    looked at.
+//! 5. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
+//!
+//! A gate does not listen: whoever does hands it connections, each on a thread of its own or one after the other.
+
+use crate::client::own_order;
+use crate::clients::{Client, Clients};
+use crate::clock::Clock;
+use crate::connection::Connection;
+use crate::error::{LinkError, Result};
+use crate::folder::Folder;
+use crate::invitation::Invitations;
+use crate::key::{Fingerprint, Key};
+use crate::peer::PeerCaller;
+use crate::rights::Rights;
+use crate::timer::SystemTimer;
+use crate::tls;
+use quipu_protocol::compression::Codecs;
+use quipu_protocol::message::{
+    Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
+    presentable,
+};
+use quipu_protocol::{
+    ENROLMENT_PROTOCOL, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, PROOF_PROTOCOL,
+    PROTOCOL, PULSE, negotiate,
+};
+use rustls::{ServerConfig, ServerConnection};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A node's door.
+pub struct Gate {
+    config: Arc<ServerConfig>,
+    known: Known,
+    key: Key,
+    name: String,
+    patience: Duration,
+    clock: Arc<dyn Clock>,
+    /// Features that it does without.
+    lacks: u64,
+}
+
+/// Whom a gate knows.
+enum Known {
+    /// Who is enrolled in a node's folder, or has an invitation from there.
+    Folder(Folder),
+    /// The same, and everybody else.
+    Everybody(Folder),
+    /// One client.
+    Only(Client),
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Gate")
+            .field("name", &self.name)
+            .field("key", &self.key)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who has come.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Somebody who has been enrolled, and has gone.
+    Enrolled(Client),
+    /// Somebody enrolled, who has said hello.
+    Caller(Box<Caller>),
+    /// Somebody who says that it is a node, of whom only the key is known.
+    Peer(Box<PeerCaller>),
+}
+
+/// An enrolled client that has said hello and waits for an answer.
+#[derive(Debug)]
+pub struct Caller {
+    connection: Connection,
+    client: Client,
+    version: u16,
+    role: Role,
+    session: SessionId,
+    epoch: u32,
+    received: u64,
+    max_frame: u32,
+    features: u64,
+    patience: Duration,
+    name: String,
+}
+
+/// The file of a node's key.
+pub const NODE_KEY: &str = "node.key";
+
+impl Gate {
+    /// The gate of a node whose key and lists are in a folder. The key is made if there is none. A caller has so much
+    /// time until it has said hello.
+    ///
+    /// # Errors
+    /// If the key cannot be used or made.
+    pub fn new(
+        folder: &Folder,
+        name: &str,
+        patience: Duration,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let key = Key::of(folder, NODE_KEY)?;
+        Ok(Self {
+            config: tls::server(&key)?,
+            known: Known::Folder(folder.clone()),
+            key,
+            name: crate::clients::plain(name, "node"),
+            patience,
+            clock,
+            lacks: 0,
+        })
+    }
+
+    /// The gate of one client's session in a process of its own, with a key of its own.
+    ///
+    /// # Errors
+    /// If the key cannot be used.
+    pub fn of_session(key: &Key, client: Client, name: &str, patience: Duration) -> Result<Self> {
+        Ok(Self {
+            config: tls::server(key)?,
+            known: Known::Only(client),
+            key: key.clone(),
+            name: crate::clients::plain(name, "node"),
+            patience,
+            clock: Arc::new(crate::clock::SystemClock),
+            lacks: 0,
+        })
+    }
+
+    /// Lets everybody in, enrolled or not, with all rights if not: for a closed network on which nodes are tested. Connections
+    /// are encrypted as ever, and whoever is enrolled has the rights that it was given.
+    #[must_use]
+    pub fn insecure(self) -> Self {
+        let known = match self.known {
+            Known::Folder(folder) => Known::Everybody(folder),
+            known => known,
+        };
+        Self { known, ..self }
+    }
+
+    /// Takes nobody's offer of these features of the protocol, as an older node would.
+    #[must_use]
+    pub fn lacking(self, features: u64) -> Self {
+        Self {
+            lacks: features,
+            ..self
+        }
+    }
+
+    /// What a client may have now; none if its key is not known any more.
+    ///
+    /// # Errors
+    /// If the list cannot be read.
+    pub fn rights_of(&self, client: Fingerprint) -> Result<Option<Rights>> {
+        let enrolled = |folder: &Folder| -> Result<Option<Rights>> {
+            let known = Clients::of(folder).find(client)?;
+            Ok(known.map(|known| known.rights))
+        };
+        match &self.known {
+            Known::Folder(folder) => enrolled(folder),
+            Known::Everybody(folder) => Ok(enrolled(folder)?.or_else(|| Some(Rights::default()))),
+            Known::Only(only) => Ok((only.fingerprint == client).then(|| only.rights.clone())),
+        }
+    }
+
+    /// For how long somebody may take until it has said hello.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// The node's key.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.key.fingerprint()
+    }
+
+    /// The key that is proved to whoever comes, to prove it to others as well.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// What the node is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Sees to a connection that has come.
+    ///
+    /// # Errors
+    /// Why it was closed, for the log. Whoever came was told, as far as it is theirs to know.
+    pub fn admit(&self, stream: TcpStream) -> Result<Arrival> {
+        let address = match stream.peer_addr() {
+            Ok(address) => address.to_string(),
+            Err(_) => "a client".to_owned(),
+        };
+        let deadline = Instant::now() + self.patience;
+        let mut connection = self.shake_hands(stream, &address, deadline)?;
+        if connection.protocol() == PROOF_PROTOCOL {
+            // Whoever dials for another has seen this node's key, and hands the connection over.
+            let stream = connection.leave(false)?;
+            connection = self.shake_hands(stream, &address, deadline)?;
+        }
+        match connection.protocol() {
+            protocol if protocol == PROTOCOL => {
+                let caller = self.greet(connection)?;
+                Ok(Arrival::Caller(Box::new(caller)))
+            }
+            protocol if protocol == ENROLMENT_PROTOCOL => {
+                self.enrol(connection).map(Arrival::Enrolled)
+            }
+            protocol if protocol == PEER_PROTOCOL => {
+                Ok(Arrival::Peer(Box::new(PeerCaller::new(connection))))
+            }
+            // TLS goes on without one if a client names none.
+            _ => Err(LinkError::Tls {
+                address,
+                source: rustls::Error::NoApplicationProtocol,
+            }),
+        }
+    }
+
+    fn shake_hands(
+        &self,
+        stream: TcpStream,
+        address: &str,
+        deadline: Instant,
+    ) -> Result<Connection> {
+        let tls =
+            ServerConnection::new(Arc::clone(&self.config)).map_err(|source| LinkError::Tls {
+                address: address.to_owned(),
+                source,
+            })?;
+        Connection::shake_hands(stream, tls.into(), address, deadline)
+    }
+
+    /// Reads an enrolled client's hello.
+    fn greet(&self, mut connection: Connection) -> Result<Caller> {
+        let client = match &self.known {
+            Known::Folder(folder) => Clients::of(folder).find(connection.peer())?,
+            Known::Everybody(folder) => {
+                let enrolled = Clients::of(folder).find(connection.peer())?;
+                Some(enrolled.unwrap_or_else(|| self.stranger(&connection)))
+            }
+            Known::Only(only) => {
+                Some(only.clone()).filter(|only| only.fingerprint == connection.peer())
+            }
+        };
+        let Some(client) = client else {
+            let text = format!("the key {} is not enrolled here", connection.peer());
+            return Err(refuse(connection, Refusal::NotEnrolled, &text));
+        };
+        let (hello, name) = connection.receive_as(|message| match message {
+            Message::Hello(hello) => {
+                // What it borrows is kept beside it.
+                let name = hello.name.to_owned();
+                Ok((Hello { name: "", ..*hello }, name))
+            }
+            _ => Err("a hello"),
+        })?;
+        let Some(version) = negotiate((OLDEST_VERSION, NEWEST_VERSION), hello.versions) else {
+            let text = format!(
+                "this node understands versions {OLDEST_VERSION} to {NEWEST_VERSION} of Quipu's protocol, and the \
+                 client {} to {}; update the older of them",
+                hello.versions.0, hello.versions.1
+            );
+            return Err(refuse(connection, Refusal::Version, &text));
+        };
+        if hello.data_order != own_order() {
+            let text = "this node's numbers have another order of bytes than the client's, and buffers are not \
+                        translated; use a node of the client's order";
+            return Err(refuse(connection, Refusal::DataOrder, text));
+        }
+        Ok(Caller {
+            connection,
+            client,
+            version,
+            role: hello.role,
+            session: hello.session,
+            epoch: hello.epoch,
+            received: hello.received,
+            max_frame: hello.max_frame,
+            features: hello.features & !self.lacks,
+            patience: Duration::from_millis(hello.patience_ms.into()),
+            name,
+        })
+    }
+
+    /// Who is let in by an insecure gate alone.
+    fn stranger(&self, connection: &Connection) -> Client {
+        let fingerprint = connection.peer();
+        let address = connection.address();
+        tracing::warn!(address, key = %fingerprint, "let in, though not enrolled: this node is insecure");
+        Client {
+            fingerprint,
+            name: format!("stranger {fingerprint}"),
+            since: self.clock.now(),
+            rights: Rights::default(),
+        }
+    }
+
+    /// Enrols whoever has an invitation.
+    fn enrol(&self, mut connection: Connection) -> Result<Client> {
+        let (token, name) = connection.receive_as(|message| match message {
+            Message::Enrol(enrol) => Ok((enrol.token, enrol.name.to_owned())),
+            _ => Err("an invitation"),
+        })?;
+        let client = match &self.known {
+            Known::Folder(folder) | Known::Everybody(folder) => {
+                let invitations = Invitations::of(folder);
+                invitations.take_up(&token, connection.peer(), &name, &*self.clock)?
+            }
+            Known::Only(_) => None,
+        };
+        let Some(client) = client else {
+            let text = "the invitation is not good: it was used, or is older than ten minutes";
+            return Err(refuse(connection, Refusal::Invitation, text));
+        };
+        tracing::info!(client = client.name, key = %client.fingerprint, "enrolled");
+        connection.send(&Message::Enrolled(Enrolled { name: &self.name }))?;
+        connection.end_and_drain(LINGER);
+        Ok(client)
+    }
+}
+
+/// For how long a refused client may take to hear it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Tells somebody that the connection is not taken, and closes it.
+fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError {
+    let (address, key) = (connection.address().to_owned(), connection.peer());
+    let text = presentable(text, 512);
+    // Whoever does not hear it finds the connection closed.
+    let _ = connection.send(&Message::Refuse(Refuse {
+        refusal,
+        text: &text,
+    }));
+    connection.end_and_drain(LINGER);
+    LinkError::TurnedAway {
+        address,
+        key,
+        refusal,
+        text,
+    }
+}
+
+impl Caller {
+    /// Which client it is.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The address of this machine's to which the client has come.
+    #[must_use]
+    pub fn own_address(&self) -> Option<std::net::SocketAddr> {
+        self.connection.own_address()
+    }
+
+    /// What the program calls itself.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.name
+    }
+
+    /// What the connection is for.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// The session that it belongs to, how often that was attached to as far as the client knows, and the last message
+    /// that the client has received.
+    #[must_use]
+    pub fn session(&self) -> (SessionId, u32, u64) {
+        (self.session, self.epoch, self.received)
+    }
+
+    /// The features that it has offered and the node has: those of a session that begins with it.
+    #[must_use]
+    pub fn features(&self) -> u64 {
+        self.features & FEATURES
+    }
+
+    /// For how long the client would wait for a lost connection.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Does not take the connection. Gives what was said, for the log.
+    pub fn refuse(self, refusal: Refusal, text: &str) -> LinkError {
+        refuse(self.connection, refusal, text)
+    }
+
+    /// Takes the client, and not the connection: says where its session is.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn redirect(mut self, redirect: Redirect) -> Result<()> {
+        self.connection.send(&Message::Redirect(redirect))?;
+        self.connection.end_and_drain(LINGER);
+        Ok(())
+    }
+
+    /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of
+    /// bytes in the welcome are seen to here, and features, which are not taken unless the client has offered them. Without a deadline from here on.
+    ///
+    /// # Errors
+    /// If the connection is lost, or the welcome breaks a rule.
+    pub fn welcome(mut self, welcome: Welcome<'_>, devices: &[Device<'_>]) -> Result<Connection> {
+        let welcome = Welcome {
+            version: self.version,
+            data_order: own_order(),
+            features: welcome.features & (self.features | !FEATURES),
+            // Who does not ping would be taken to be gone.
+            idle_ms: match self.features & welcome.features & PULSE {
+                0 => 0,
+                _ => welcome.idle_ms,
+            },
+            devices: u32::try_from(devices.len()).unwrap_or(u32::MAX),
+            ..welcome
+        };
+        let mut messages = vec![Message::Welcome(welcome)];
+        messages.extend(devices.iter().copied().map(Message::Device));
+        self.connection.send_all(&messages)?;
+        self.connection
+            .allow_frames(self.max_frame, welcome.max_frame);
+        self.connection
+            .allow_compression(Codecs::of(welcome.features));
+        let idle = Duration::from_millis(welcome.idle_ms.into());
+        let timer = Arc::new(SystemTimer::default());
+        self.connection.expect_pulse(idle, timer);
+        self.connection.set_deadline(None);
+        Ok(self.connection)
+    }
+}

@@ -1,0 +1,95 @@
+//! Quipu's connections: keys, who is known to whom, TLS, and the first words.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`addresses`] | where a node is reached |
+//! | [`key`] | a machine's own key, and fingerprints |
+//! | [`folder`] | where keys and lists are kept, for their owner alone |
+//! | [`served`] | which process serves a node from there, and where that is |
+//! | [`nodes`] | the nodes that a client has paired with |
+//! | [`clients`] | the clients that a node has enrolled |
+//! | [`rights`] | what a client may have of a node |
+//! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
+//! | [`connection`] | frames over TLS over TCP |
+//! | [`compression`] | whether what is sent in bulk is compressed |
+//! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
+//! | [`client`] | dialling a node: enrolment, hello, ping, status |
+//! | [`session`] | the first words, and what a node answers: its terms and its devices |
+//! | [`peer`] | connections from node to node |
+//! | [`gate`] | a node's door: who may come in, and what for |
+//! | [`clock`] | the time of day, which tests give |
+//! | [`timer`] | time that passes, which tests give |
+//! | [`error`] | what can go wrong, said for people |
+//!
+//! What is said, and what each side must check, is specified in `docs/wire.md`.
+//!
+//! # Trust
+//!
+//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities. TLS authenticates both
+//!    sides by raw public keys (RFC 7250): what would parse certificates is not there to be attacked.
+//! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
+//!    proved itself.
+//! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
+//! 4. An invitation is good once, for ten minutes, and for enrolment only; the node keeps a hash of it. Whoever steals the
+//!    node's files gets no invitation out of them.
+//!
+//! # Which cryptography
+//!
+//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or the
+//! network is faster than a core of `ring`'s; but it takes several times as long to build, and everybody who builds Quipu
+//! builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or an assembler.
+//! The choice is made in one place, in `tls`; what it costs beside the socket is measured by the example `ping_pong`.
+//!
+//! # Blocking
+//!
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and to be woken through
+//! a runtime costs what to be woken by the socket does, and the runtime's part on top.
+//! A [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has a
+//! deadline, however slowly bytes drip in.
+
+pub mod addresses;
+mod base32;
+pub mod client;
+pub mod clients;
+pub mod clock;
+pub mod compression;
+pub mod connection;
+pub mod error;
+pub mod folder;
+pub mod gate;
+pub mod invitation;
+pub mod key;
+pub mod nodes;
+pub mod peer;
+pub mod rights;
+pub mod route;
+pub mod served;
+pub mod session;
+pub mod stream;
+pub mod timer;
+mod tls;
+
+pub use error::{LinkError, Result};
+pub use folder::Folder;
+pub use invitation::Invitation;
+pub use key::{Fingerprint, Key};
+pub use rights::Rights;
+pub use route::Route;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What this machine is called: `localhost` if the system does not say.
+#[must_use]
+pub fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok());
+    match name.unwrap_or_default().trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}

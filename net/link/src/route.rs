@@ -1,0 +1,64 @@
+//! What comes before TLS on a connection to a session that has a process of its own: it routes the connection, and nothing else.
+
+use crate::key::sha256;
+use quipu_protocol::ROUTE_MAGIC;
+use quipu_protocol::message::SessionId;
+
+/// The way to a session: the beginning of a hash of its id. A node that dials another says this before anybody has proved a key,
+/// and the id is whatever the client has told it. Of a hash nobody chooses enough to make it mean something to whoever listens there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Route([u8; 16]);
+
+impl Route {
+    /// How many bytes it is, as it is sent.
+    pub const LENGTH: usize = ROUTE_MAGIC.len() + 16;
+
+    /// The way to a session.
+    #[must_use]
+    pub fn to(session: SessionId) -> Self {
+        let mut route = [0; 16];
+        route.copy_from_slice(&sha256(&session.0)[..16]);
+        Self(route)
+    }
+
+    /// As it is sent.
+    #[must_use]
+    pub fn encode(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..ROUTE_MAGIC.len()].copy_from_slice(&ROUTE_MAGIC);
+        bytes[ROUTE_MAGIC.len()..].copy_from_slice(&self.0);
+        bytes
+    }
+
+    /// From what was sent; none if that is something else.
+    #[must_use]
+    pub fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
+        let (magic, route) = bytes.split_first_chunk()?;
+        let route = route.try_into().ok()?;
+        (*magic == ROUTE_MAGIC).then_some(Self(route))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_is_found_again_and_shows_nothing_of_the_id() {
+        // SHA-256 of sixteen zeros begins so.
+        let route = Route::to(SessionId([0; 16]));
+        assert_eq!(route.0[..4], [0x37, 0x47, 0x08, 0xff]);
+        let sent = route.encode();
+        assert_eq!(Route::decode(sent), Some(route));
+        for at in 0..ROUTE_MAGIC.len() {
+            let mut other = sent;
+            other[at] ^= 1;
+            assert_eq!(Route::decode(other), None);
+        }
+        let chosen = *b"\nFLUSHALL\r\n\r\n\r\n\r";
+        let chosen = SessionId(chosen[..16].try_into().unwrap());
+        let sent = Route::to(chosen).encode();
+        let mut told = sent[ROUTE_MAGIC.len()..].windows(3);
+        assert!(!told.any(|part| chosen.0.windows(3).any(|of| of == part)));
+    }
+}

@@ -1,0 +1,127 @@
+//! Quipu's network protocol: frames and messages, read in place and checked.
+//!
+//! This crate is bytes alone: it opens no connection and keeps no session. The protocol itself, with every layout and
+//! every rule, is specified in `docs/wire.md`, from which somebody else could write a client; what is here follows it.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`frame`] | headers, kinds, where one frame ends and the next begins |
+//! | [`reader`] | frames from a stream that comes in pieces |
+//! | [`batch`] | frames to a stream, many at a time |
+//! | [`compression`] | messages that are compressed |
+//! | [`sequence`] | numbers of messages: what is new, what is a repetition, what is acknowledged |
+//! | [`message`] | what frames say |
+//! | [`limits`] | how much of what a frame may hold |
+//! | [`error`] | what was wrong with bytes that came |
+//!
+//! # What is promised
+//!
+//! * [`message::decode`] takes any bytes. It never panics, never allocates, reads nothing twice, and its time is linear in
+//!   the bytes. What it gives is wholly valid by the rules of `docs/wire.md`: counts, lengths, numbers of enums, UTF-8,
+//!   ranges that do not overflow, zeros where zeros have to be.
+//! * [`message::Message::encode`] writes nothing that `decode` would refuse: both check by the same function.
+//! * What was encoded is decoded as it was, and encoded again gives the same bytes: there is one way to write a message.
+//!
+//! Texts, lists and payloads borrow from the frame; layouts are structs of bytes, read where they lie by `zerocopy`, on
+//! machines of either byte order.
+//!
+//! ```
+//! use quipu_protocol::batch::Batch;
+//! use quipu_protocol::message::{Message, Ping, decode};
+//! use quipu_protocol::reader::{Next, FrameReader};
+//!
+//! let mut batch = Batch::new(quipu_protocol::limits::MIN_FRAME);
+//! batch.push(&Message::Ping(Ping { token: 7, time_ns: 42 }), 0)?;
+//!
+//! let mut reader = FrameReader::new(quipu_protocol::limits::MIN_FRAME);
+//! reader.push(batch.bytes());
+//! let Next::Frame(frame) = reader.next()? else { panic!("a whole frame was pushed") };
+//! assert_eq!(decode(&frame)?, Message::Ping(Ping { token: 7, time_ns: 42 }));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod batch;
+pub mod compression;
+pub mod error;
+pub mod frame;
+mod layout;
+pub mod limits;
+pub mod message;
+pub mod reader;
+pub mod sequence;
+
+/// The protocol's name as TLS negotiates it (ALPN). Another *major* version would be another name.
+pub const PROTOCOL: &[u8] = b"quipu/1";
+
+/// The protocol in which a client asks to be enrolled, which is all that can be said in it.
+pub const ENROLMENT_PROTOCOL: &[u8] = b"quipu-enrol/1";
+
+/// The protocol between nodes, in which only what a ticket allows can be said.
+pub const PEER_PROTOCOL: &[u8] = b"quipu-peer/1";
+
+/// The protocol in which a node proves its key, and nothing is said: what dials it for a session looks who is there first.
+pub const PROOF_PROTOCOL: &[u8] = b"quipu-proof/1";
+
+/// The first bytes of a client's hello.
+pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
+
+/// The first bytes of a connection, before TLS, that is for a session's own process; the first 16 bytes of the SHA-256 of the
+/// session's id follow. The same as a hello's: no connection that begins with TLS begins so.
+pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
+
+/// The oldest minor version that is understood.
+pub const OLDEST_VERSION: u16 = 3;
+
+/// The newest minor version that is understood.
+pub const NEWEST_VERSION: u16 = 3;
+
+/// The feature that both sides agree on: the node takes [`ReadContent`](message::ReadContent).
+pub const CONTENT: u64 = 2;
+
+/// The feature that both sides agree on: the node says on which of its device's lanes a profiled command ran, by
+/// [`Ran`](message::Ran) in place of [`Profiled`](message::Profiled).
+pub const LANES: u64 = 4;
+
+/// The feature that both sides agree on: a node's status comes with a [`Load`](message::Load) of each device.
+pub const LOADS: u64 = 8;
+
+/// The feature that both sides agree on: a node's status comes with [`Links`](message::Links).
+pub const LINKS: u64 = 32;
+
+/// The feature that both sides agree on: the node takes [`SendContent`](message::SendContent), and a [`Rest`](message::Rest).
+pub const SENT_CONTENT: u64 = 64;
+
+/// The feature that both sides agree on: each pings where it has nothing else to send, and a connection on which nothing comes is
+/// lost.
+pub const PULSE: u64 = 128;
+
+/// The feature that both sides agree on: launches may have an offset, and [local memory](message::ParameterKind::Local) for a
+/// parameter.
+pub const OFFSETS: u64 = 256;
+
+/// The feature that both sides agree on: the node takes [`ContentSizes`](message::ContentSizes).
+pub const CONTENT_SIZES: u64 = 512;
+
+/// All features that this crate knows.
+pub const FEATURES: u64 = compression::LZ4
+    | CONTENT
+    | LANES
+    | LOADS
+    | compression::ZSTD
+    | LINKS
+    | SENT_CONTENT
+    | PULSE
+    | OFFSETS
+    | CONTENT_SIZES;
+
+/// The version that two speak who understand these: the newest of both. `None` if there is none.
+///
+/// ```
+/// assert_eq!(quipu_protocol::negotiate((1, 3), (2, 5)), Some(3));
+/// assert_eq!(quipu_protocol::negotiate((1, 1), (2, 5)), None);
+/// ```
+#[must_use]
+pub fn negotiate(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
+    let newest = ours.1.min(theirs.1);
+    (newest >= ours.0 && newest >= theirs.0).then_some(newest)
+}

@@ -1,0 +1,60 @@
+//! How much of what a frame may hold.
+//!
+//! These hold whatever two sides agree on; a node's [`Welcome`](crate::message::Welcome) may allow less.
+
+/// Bytes of a frame's header.
+pub const HEADER: usize = 16;
+
+/// The largest frame before a welcome, and the least that any side takes after it.
+pub const MIN_FRAME: u32 = 1 << 14;
+
+/// The largest frame that a side may ever allow.
+pub const MAX_FRAME: u32 = 1 << 24;
+
+/// Bytes of a name, at most.
+pub const MAX_NAME: usize = 256;
+
+/// Bytes of a text for people, at most.
+pub const MAX_TEXT: usize = 4096;
+
+/// Events that a command waits for, at most.
+pub const MAX_WAITS: usize = 1024;
+
+/// Outer dimensions of a transfer's region, at most.
+pub const MAX_STEPS: usize = 16;
+
+/// Dimensions of a grid or view, at most.
+pub const MAX_RANK: usize = 16;
+
+/// Parameters of a kernel, at most.
+pub const MAX_PARAMETERS: usize = 256;
+
+/// Arrays that the threads of a block share, at most.
+pub const MAX_SHARED: usize = 64;
+
+/// Bytes of a fill's pattern, at most.
+pub const MAX_PATTERN: usize = 16;
+
+/// Sizes that a device's warp can have, at most.
+pub const MAX_WARP_SIZES: usize = 16;
+
+/// Queues that a device's load names, at most.
+pub const MAX_QUEUE_LOADS: usize = 64;
+
+/// Buffers of a command of which a part is in use, at most.
+pub const MAX_CONTENT_SIZES: usize = 255;
+
+/// Links that a node tells of at once, at most: as many as find room in the smallest frame that a side takes.
+pub const MAX_LINKS: usize = 128;
+
+/// Bytes of a buffer, at most: 4 TiB less one.
+pub const MAX_BUFFER: u64 = (1 << 42) - 1;
+
+/// Blocks of a launch, at most.
+pub const MAX_BLOCKS: u64 = 1 << 31;
+
+/// Ids are below this: the highest bit of a word that holds one may mean something else.
+pub const MAX_ID: u64 = (1 << 63) - 1;
+
+/// Numbers of a device's lanes are at most this.
+pub const MAX_LANE: u64 = 1023;

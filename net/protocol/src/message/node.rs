@@ -1,0 +1,255 @@
+//! What a node says of itself.
+
+use super::cursor::{Cursor, RESERVED, check_text, zero};
+use super::{Body, Word, numbers};
+use crate::error::{Problem, holds, within};
+use crate::layout;
+use crate::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
+use zerocopy::IntoBytes;
+use zerocopy::little_endian::U32;
+
+numbers! {
+    /// What kind of device it is.
+    DeviceKind, "the kind of device" {
+        /// Processor cores.
+        Cpu = 1,
+        /// A graphics processor.
+        Gpu = 2,
+        /// Another accelerator.
+        Accelerator = 3,
+        /// A device that exists only in software.
+        Simulated = 4,
+        /// A device that only runs kernels that it has built in.
+        Custom = 5,
+    }
+}
+
+/// Which forms of programs a device takes, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Takes(pub u16);
+
+impl Takes {
+    /// OpenCL C, as text.
+    pub const OPENCL_C: u16 = 1;
+    /// A module of the kernel language.
+    pub const MODULE: u16 = 2;
+    /// Kernels that the node has natively.
+    pub const NATIVE: u16 = 4;
+    /// Kernels that the device has built in.
+    pub const BUILT_IN: u16 = 8;
+    /// All bits that stand for something.
+    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE | Self::NATIVE | Self::BUILT_IN;
+}
+
+/// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the largest number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device<'a> {
+    /// Its number, from zero, by which commands name it.
+    pub number: u32,
+    /// Its kind.
+    pub kind: DeviceKind,
+    /// Which programs it takes.
+    pub takes: Takes,
+    /// Units that run blocks independently.
+    pub multiprocessors: u32,
+    /// Highest clock rate, in MHz; zero if it is not known.
+    pub clock_mhz: u32,
+    /// The largest grid, in blocks, per dimension.
+    pub max_grid_blocks: [u64; 3],
+    /// The most blocks in a grid.
+    pub max_grid_block_count: u64,
+    /// The largest block, in threads, per dimension.
+    pub max_block_threads: [u64; 3],
+    /// The most threads in a block.
+    pub max_block_thread_count: u64,
+    /// The most elements of a thread, per dimension.
+    pub max_thread_elements: [u64; 3],
+    /// The most elements of a thread.
+    pub max_thread_element_count: u64,
+    /// Bytes that the threads of a block share, at most.
+    pub shared_memory_per_block: u64,
+    /// Bytes of memory.
+    pub global_memory: u64,
+    /// The largest buffer, in bytes.
+    pub max_buffer: u64,
+    /// How many commands can run at once.
+    pub concurrent_commands: u32,
+    /// The sizes that a warp can have.
+    pub warp_sizes: &'a [U32],
+    /// What people call it.
+    pub name: &'a str,
+    /// Who made it.
+    pub vendor: &'a str,
+    /// The words by which people choose it on the node: `cuda:1`.
+    pub selector: &'a str,
+    /// The signatures of the kernels that it has built in, one in a line.
+    pub kernels: &'a str,
+}
+
+impl<'a> Body<'a> for Device<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Device = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        zero(RESERVED, fixed.reserved_2)?;
+        let numbers = |words: [Word; 3]| words.map(Word::get);
+        Ok(Self {
+            number: fixed.number.get(),
+            kind: DeviceKind::of(fixed.kind.get())?,
+            takes: Takes(fixed.takes.get()),
+            multiprocessors: fixed.multiprocessors.get(),
+            clock_mhz: fixed.clock_mhz.get(),
+            max_grid_blocks: numbers(fixed.max_grid_blocks),
+            max_grid_block_count: fixed.max_grid_block_count.get(),
+            max_block_threads: numbers(fixed.max_block_threads),
+            max_block_thread_count: fixed.max_block_thread_count.get(),
+            max_thread_elements: numbers(fixed.max_thread_elements),
+            max_thread_element_count: fixed.max_thread_element_count.get(),
+            shared_memory_per_block: fixed.shared_memory_per_block.get(),
+            global_memory: fixed.global_memory.get(),
+            max_buffer: fixed.max_buffer.get(),
+            concurrent_commands: fixed.concurrent_commands.get(),
+            warp_sizes: cursor.list("the warp sizes", fixed.warp_size_count.get().into())?,
+            name: cursor.text("the name", fixed.name_length.get().into())?,
+            vendor: cursor.text("the vendor", fixed.vendor_length.get().into())?,
+            selector: cursor.text("the selector", fixed.selector_length.get().into())?,
+            kernels: cursor.text("the built-in kernels", fixed.kernels_length.get().into())?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_text("the name", self.name, MAX_NAME)?;
+        check_text("the vendor", self.vendor, MAX_NAME)?;
+        check_text("the selector", self.selector, MAX_NAME)?;
+        check_text("the built-in kernels", self.kernels, MAX_TEXT)?;
+        holds(
+            self.kernels.is_empty() == (self.takes.0 & Takes::BUILT_IN == 0),
+            "built-in kernels are listed if, and only if, the device takes them",
+        )?;
+        within("the device's number", self.number.into(), 0, 1023)?;
+        zero_bits("the programs it takes", self.takes.0 & !Takes::ALL)?;
+        let sizes = self.warp_sizes.len() as u64;
+        within("the number of warp sizes", sizes, 0, MAX_WARP_SIZES as u64)?;
+        let powers = self
+            .warp_sizes
+            .iter()
+            .all(|size| size.get().is_power_of_two());
+        holds(powers, "a warp size that is no power of two")
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let words = |numbers: [u64; 3]| numbers.map(Word::new);
+        let fixed = layout::Device {
+            number: self.number.into(),
+            kind: self.kind.number().into(),
+            takes: self.takes.0.into(),
+            multiprocessors: self.multiprocessors.into(),
+            clock_mhz: self.clock_mhz.into(),
+            max_grid_blocks: words(self.max_grid_blocks),
+            max_grid_block_count: self.max_grid_block_count.into(),
+            max_block_threads: words(self.max_block_threads),
+            max_block_thread_count: self.max_block_thread_count.into(),
+            max_thread_elements: words(self.max_thread_elements),
+            max_thread_element_count: self.max_thread_element_count.into(),
+            shared_memory_per_block: self.shared_memory_per_block.into(),
+            global_memory: self.global_memory.into(),
+            max_buffer: self.max_buffer.into(),
+            concurrent_commands: self.concurrent_commands.into(),
+            warp_size_count: (self.warp_sizes.len() as u16).into(),
+            name_length: (self.name.len() as u16).into(),
+            vendor_length: (self.vendor.len() as u16).into(),
+            selector_length: (self.selector.len() as u16).into(),
+            kernels_length: (self.kernels.len() as u16).into(),
+            reserved: 0.into(),
+            reserved_2: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.warp_sizes.as_bytes());
+        for text in [self.name, self.vendor, self.selector, self.kernels] {
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+}
+
+fn zero_bits(field: &'static str, bits: u16) -> Result<(), Problem> {
+    if bits == 0 {
+        return Ok(());
+    }
+    Err(Problem::Unknown {
+        field,
+        value: bits.into(),
+    })
+}
+
+/// How a node is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Milliseconds since it began to serve.
+    pub uptime_ms: u64,
+    /// Sessions.
+    pub sessions: u32,
+    /// Processor cores.
+    pub cores: u32,
+    /// How many threads wanted a core in the last minute, in thousandths; zero if it is not known.
+    pub load_thousandths: u32,
+    /// Bytes of the machine's memory; zero if it is not known.
+    pub memory_bytes: u64,
+    /// Bytes of it that are free; zero if it is not known.
+    pub memory_free: u64,
+    /// Bytes of all sessions' buffers.
+    pub session_bytes: u64,
+    /// Commands of all sessions that are not over.
+    pub commands_held: u64,
+    /// Commands that are over, since it began to serve.
+    pub commands_over: u64,
+    /// Bytes that it has sent in bulk to the sessions that there are, before they were compressed.
+    pub bulk_bytes: u64,
+    /// What was sent for them.
+    pub bulk_sent: u64,
+}
+
+impl<'a> Body<'a> for Status {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Status = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        zero(RESERVED, fixed.reserved_2)?;
+        Ok(Self {
+            uptime_ms: fixed.uptime_ms.get(),
+            sessions: fixed.sessions.get(),
+            cores: fixed.cores.get(),
+            load_thousandths: fixed.load_thousandths.get(),
+            memory_bytes: fixed.memory_bytes.get(),
+            memory_free: fixed.memory_free.get(),
+            session_bytes: fixed.session_bytes.get(),
+            commands_held: fixed.commands_held.get(),
+            commands_over: fixed.commands_over.get(),
+            bulk_bytes: fixed.bulk_bytes.get(),
+            bulk_sent: fixed.bulk_sent.get(),
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        holds(
+            self.memory_free <= self.memory_bytes,
+            "more memory is free than there is",
+        )
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Status {
+            uptime_ms: self.uptime_ms.into(),
+            sessions: self.sessions.into(),
+            cores: self.cores.into(),
+            load_thousandths: self.load_thousandths.into(),
+            reserved: 0.into(),
+            memory_bytes: self.memory_bytes.into(),
+            memory_free: self.memory_free.into(),
+            session_bytes: self.session_bytes.into(),
+            commands_held: self.commands_held.into(),
+            commands_over: self.commands_over.into(),
+            bulk_bytes: self.bulk_bytes.into(),
+            bulk_sent: self.bulk_sent.into(),
+            reserved_2: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+    }
+}

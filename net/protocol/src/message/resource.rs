@@ -1,0 +1,176 @@
+//! Buffers and programs. Their ids are the client's to choose, so that it need not wait for an answer.
+
+use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
+use super::{Body, numbers};
+use crate::error::{Problem, holds, within};
+use crate::layout;
+use crate::limits::{MAX_BUFFER, MAX_NAME, MAX_TEXT};
+use zerocopy::IntoBytes;
+
+/// A new buffer of zeros. Where on the node its bytes are is the node's affair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateBuffer {
+    /// Its id: larger than that of every buffer before.
+    pub buffer: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl<'a> Body<'a> for CreateBuffer {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::CreateBuffer = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            buffer: fixed.buffer.get(),
+            size: fixed.size.get(),
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the buffer", self.buffer)?;
+        within("the size", self.size, 1, MAX_BUFFER)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::CreateBuffer {
+            buffer: self.buffer.into(),
+            size: self.size.into(),
+            reserved: [0; 16],
+        };
+        out.extend_from_slice(fixed.as_bytes());
+    }
+}
+
+numbers! {
+    /// In which form a program is.
+    ProgramFormat, "the program's form" {
+        /// OpenCL C, as text.
+        OpenClC = 1,
+        /// A module of the kernel language.
+        Module = 2,
+        /// A kernel that the node has natively, named by the hash of its code.
+        Native = 3,
+        /// A kernel that a device has built in, by its name.
+        BuiltIn = 4,
+    }
+}
+
+/// Bytes of a native kernel's name.
+pub const NATIVE_NAME: usize = 32;
+
+/// A new program: one kernel, and what it needs. It is compiled for a device when it is first launched there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateProgram<'a> {
+    /// Its id: larger than that of every program before.
+    pub program: u64,
+    /// Its form.
+    pub format: ProgramFormat,
+    /// The program.
+    pub source: &'a [u8],
+    /// The kernel's name in it; empty if the form says it.
+    pub entry: &'a str,
+    /// What its compiler is told; empty unless the form is a text.
+    pub options: &'a str,
+}
+
+impl<'a> Body<'a> for CreateProgram<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::CreateProgram = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        zero(RESERVED, fixed.reserved_2)?;
+        Ok(Self {
+            program: fixed.program.get(),
+            format: ProgramFormat::of(fixed.format.get())?,
+            source: cursor.bytes("the source", fixed.source_length.get() as usize)?,
+            entry: cursor.text("the entry", fixed.entry_length.get().into())?,
+            options: cursor.text("the options", fixed.options_length.get().into())?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        check_id("the program", self.program)?;
+        check_text("the entry", self.entry, MAX_NAME)?;
+        check_text("the options", self.options, MAX_TEXT)?;
+        holds(!self.source.is_empty(), "a program without source")?;
+        match self.format {
+            ProgramFormat::OpenClC => {
+                let text = std::str::from_utf8(self.source).ok();
+                let is_text = text.is_some_and(|text| !text.contains('\0'));
+                if !is_text {
+                    return Err(Problem::Text {
+                        field: "the source",
+                    });
+                }
+                holds(!self.entry.is_empty(), "a text without the kernel's name")
+            }
+            ProgramFormat::Module => holds(
+                self.entry.is_empty() && self.options.is_empty(),
+                "a module has neither an entry nor options beside it",
+            ),
+            ProgramFormat::Native => holds(
+                self.source.len() == NATIVE_NAME && self.options.is_empty(),
+                "a native kernel is named by 32 bytes, and has no options",
+            ),
+            ProgramFormat::BuiltIn => {
+                let name = std::str::from_utf8(self.source).map_err(|_| Problem::Text {
+                    field: "the source",
+                })?;
+                check_text("the source", name, MAX_NAME)?;
+                holds(
+                    self.entry.is_empty() && self.options.is_empty(),
+                    "a built-in kernel has neither an entry nor options beside its name",
+                )
+            }
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::CreateProgram {
+            program: self.program.into(),
+            format: self.format.number().into(),
+            entry_length: (self.entry.len() as u16).into(),
+            options_length: (self.options.len() as u16).into(),
+            reserved: 0.into(),
+            source_length: (self.source.len() as u32).into(),
+            reserved_2: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.source);
+        out.extend_from_slice(self.entry.as_bytes());
+        out.extend_from_slice(self.options.as_bytes());
+    }
+}
+
+macro_rules! ids {
+    ($($(#[$documentation:meta])* $name:ident, $field:ident, $text:literal;)*) => {$(
+        $(#[$documentation])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            /// Which.
+            pub $field: u64,
+        }
+
+        impl<'a> $crate::message::Body<'a> for $name {
+            fn read(cursor: &mut $crate::message::cursor::Cursor<'a>) -> Result<Self, $crate::error::Problem> {
+                let fixed: &$crate::layout::Id = cursor.fixed()?;
+                Ok(Self { $field: fixed.id.get() })
+            }
+
+            fn check(&self) -> Result<(), $crate::error::Problem> {
+                $crate::message::cursor::check_id($text, self.$field)
+            }
+
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.$field.to_le_bytes());
+            }
+        }
+    )*};
+}
+pub(super) use ids;
+
+ids! {
+    /// A buffer is not used by any command after this one. It goes when those before are over.
+    FreeBuffer, buffer, "the buffer";
+    /// A program is not launched by any command after this one.
+    FreeProgram, program, "the program";
+}
