@@ -15,8 +15,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::{Duration, Instant};
 
-/// For how long the exit is held up at most: a little longer than a goodbye may take.
-const HELD_UP: Duration = Duration::from_millis(1500);
+/// For how much longer than the longest goodbye the exit is held up at most.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections that there are, and the process that made them: one that was forked has copies,
 /// which are not its own to end.
@@ -34,7 +34,6 @@ pub(crate) fn note(link: &Arc<Link>) {
 
 /// Says goodbye on all connections.
 fn say_goodbye() {
-    let until = Instant::now() + HELD_UP;
     let links = {
         // Somebody may be noting one for ever, as a thread that has the lock and is this one.
         let Ok(mut links) = LINKS.try_lock() else {
@@ -45,8 +44,11 @@ fn say_goodbye() {
         }
         std::mem::take(&mut links.1)
     };
+    let begun = Instant::now();
+    let mut longest = Duration::ZERO;
     let (said, goodbyes) = channel();
     for link in links.iter().filter_map(Weak::upgrade) {
+        longest = longest.max(link.goodbye);
         let said = said.clone();
         let saying = std::thread::Builder::new().name("quipu-goodbye".to_owned());
         // Without a thread there is no goodbye.
@@ -58,6 +60,7 @@ fn say_goodbye() {
         });
     }
     drop(said);
+    let until = begun + longest + GRACE;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if goodbyes.recv_timeout(left).is_err() {

@@ -100,13 +100,16 @@ pub struct Options {
     pub peer_patience: Duration,
     /// What that is measured by.
     pub timer: Arc<dyn Timer>,
+    /// For how long the node may take to hear goodbye, as the last device is dropped or the process exits. A node that has not heard
+    /// it keeps the session until nobody has come back for a while.
+    pub goodbye: Duration,
     /// What of the bytes that go to the node is compressed. The node sees to those that come from there.
     pub compression: Compression,
 }
 
 impl Options {
     /// A node of this name, where it is and which key it has; ten seconds for an answer, two minutes for a connection
-    /// that was lost, ten seconds of nobody who listens, no spinning.
+    /// that was lost, ten seconds of nobody who listens, a second for goodbye, no spinning.
     #[must_use]
     pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
         Self {
@@ -120,6 +123,7 @@ impl Options {
             refusals: Duration::from_secs(10),
             peer_patience: Duration::from_secs(3),
             timer: Arc::new(SystemTimer::default()),
+            goodbye: Duration::from_secs(1),
             compression: Compression::default(),
         }
     }

@@ -34,9 +34,6 @@ use std::time::{Duration, Instant};
 /// Commands that are worth a write of their own, while there are more to come.
 const AHEAD: u64 = 256;
 
-/// For how long the node may take to hear goodbye.
-const LINGER: Duration = Duration::from_secs(1);
-
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
 
@@ -59,6 +56,8 @@ pub(crate) struct Link {
     /// For how long one may take to be made.
     pub(crate) peer_patience: Duration,
     pub(crate) timer: Arc<dyn Timer>,
+    /// For how long the node may take to hear goodbye.
+    pub(crate) goodbye: Duration,
     /// All nodes of the driver, if there are others.
     pub(crate) siblings: OnceLock<Vec<Weak<Link>>>,
     /// Something was pushed for the sake of another node's command.
@@ -180,6 +179,7 @@ impl Link {
             pairs: Mutex::default(),
             peer_patience: options.peer_patience,
             timer: options.timer.clone(),
+            goodbye: options.goodbye,
             siblings: OnceLock::new(),
             soiled: AtomicBool::new(false),
             ahead: AtomicU64::new(0),
@@ -272,7 +272,7 @@ impl Link {
     pub(crate) fn close(&self) {
         self.closed.get_or_init(|| {
             if self.ending.set("its driver is gone".to_owned()).is_ok() {
-                let until = Instant::now() + LINGER;
+                let until = Instant::now() + self.goodbye;
                 let streams = [&self.out, &self.bulk_out];
                 for stream in streams {
                     let left = until.saturating_duration_since(Instant::now());

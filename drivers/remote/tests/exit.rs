@@ -82,6 +82,8 @@ fn program(way: &str) -> ExitCode {
     let options = Options {
         patience: PATIENCE,
         reconnect: 10 * PATIENCE,
+        // However slow the machine is: a node that has not heard it keeps the session, as no time passes for it.
+        goodbye: PATIENCE,
         ..Options::new("node", address, fingerprint.parse().unwrap())
     };
     let driver: Arc<dyn Driver> = connect(&options, &key).unwrap();

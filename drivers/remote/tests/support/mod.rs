@@ -155,6 +155,7 @@ impl Rig {
             reconnect: self.reconnect,
             timer: self.timer.clone(),
             peer_patience: self.peer_patience,
+            goodbye: PATIENCE,
             compression: self.compression,
             ..Options::new(self.name, &self.address, self.node.fingerprint())
         }
