@@ -36,8 +36,9 @@ fn main() {
             std::process::exit(1);
         }
     };
-    let again = server(served(), &folder).start().unwrap_err().to_string();
-    assert!(again.contains("one_process"), "{again}");
+    let another = server(served(), &folder.join("another")).start();
+    let error = another.unwrap_err().to_string();
+    assert!(error.contains("one_process"), "{error}");
     let node = Loopback::of(serving, folder.clone());
     forms::check(&node);
     assert_eq!(node.serving.sessions(), 1);
