@@ -12,7 +12,7 @@
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
-//! | [`overlap`] | whether a copy within one memory object writes what it reads |
+//! | [`overlap`] | whether two regions of one memory object share a byte |
 //! | [`panics`] | what a contained panic said, and where |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |

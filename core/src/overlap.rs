@@ -1,15 +1,103 @@
-//! Whether a copy within one memory object writes what it reads.
+//! Whether two regions of one memory object share a byte.
 //!
-//! Two regions may share no byte though the bytes from the first to the last of one lie among those of the other: the
-//! halves of an image, each of whose rows is one row of the left half and one of the right.
+//! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an image,
+//! each of whose rows is one row of the left half and one of the right.
 //!
-//! Of regions whose rows are equally far apart that is found out exactly. They share a byte if, and only if, their starts
-//! are as far apart as two bytes of *one* of them are: by so many steps along each dimension, fewer than it has, and by
-//! less than a row. Of others it is not looked at whether rows miss each other: they overlap if their spans do.
+//! Of regions whose rows are equally far apart that is found out exactly. A row of one starts so many steps of each kind after a row of
+//! the other, and the rows share a byte if less than a row is left then. Of regions whose steps lead into each other it is not looked
+//! at whether rows miss each other: they overlap if their spans do.
 
 use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;
 use crate::operation::Step;
+use smallvec::SmallVec;
+
+/// Rows of bytes of a memory object, equally far apart along each of some dimensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    start: u64,
+    row: u64,
+    /// How many rows there are along a dimension, and how many bytes they are apart. Each has several.
+    steps: SmallVec<[(u64, u64); 3]>,
+}
+
+impl Region {
+    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart.
+    pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let steps = steps.into_iter().filter(|(count, _)| *count > 1).collect();
+        Self { start, row, steps }
+    }
+
+    /// How many of its rows are so far apart.
+    fn count(&self, stride: u64) -> u64 {
+        let step = self.steps.iter().find(|(_, own)| *own == stride);
+        step.map_or(1, |(count, _)| *count)
+    }
+
+    /// From its first byte to its last.
+    fn span(&self) -> u64 {
+        let steps = self.steps.iter();
+        let further = steps.map(|(count, stride)| stride.saturating_mul(count - 1));
+        further.fold(self.row, u64::saturating_add)
+    }
+
+    /// Whether it shares a byte with another, as far as is looked at.
+    pub fn meets(&self, other: &Self) -> bool {
+        let apart = i128::from(other.start) - i128::from(self.start);
+        let spans = [self, other].map(|region| i128::from(region.span()));
+        let spans_meet = -spans[1] < apart && apart < spans[0];
+        spans_meet
+            && together(self, other).is_none_or(|steps| meet(apart, [self.row, other.row], &steps))
+    }
+}
+
+/// A step of two regions: how far it leads, and how many rows along it each of them has.
+struct Both {
+    stride: u64,
+    counts: [u64; 2],
+}
+
+/// The steps of both, the longest first; none if one does not lead past what lies within it.
+fn together(one: &Region, other: &Region) -> Option<SmallVec<[Both; 3]>> {
+    let mut strides: SmallVec<[u64; 6]> = [one, other]
+        .iter()
+        .flat_map(|region| region.steps.iter().map(|(_, stride)| *stride))
+        .collect();
+    strides.sort_unstable();
+    strides.dedup();
+    let mut spans = [one.row, other.row];
+    let mut steps: SmallVec<[Both; 3]> = SmallVec::new();
+    for stride in strides {
+        if spans.iter().any(|span| *span > stride) {
+            return None;
+        }
+        let counts = [one, other].map(|region| region.count(stride));
+        for (span, count) in spans.iter_mut().zip(counts) {
+            *span = span.saturating_add(stride.saturating_mul(count - 1));
+        }
+        steps.insert(0, Both { stride, counts });
+    }
+    // Two steps of one region that are equally long lead into each other.
+    let is_whole = |which: usize, region: &Region| {
+        let own = steps.iter().filter(|step| step.counts[which] > 1);
+        own.count() == region.steps.len()
+    };
+    (is_whole(0, one) && is_whole(1, other)).then_some(steps)
+}
+
+/// True if two regions of such rows share a byte, the second of which starts `apart` bytes after the first.
+fn meet(apart: i128, rows: [u64; 2], steps: &[Both]) -> bool {
+    let Some((step, inner)) = steps.split_first() else {
+        return -i128::from(rows[1]) < apart && apart < i128::from(rows[0]);
+    };
+    // What lies within a step is no longer than it: only the multiples on either side are near enough.
+    let stride = i128::from(step.stride);
+    let counts = step.counts.map(i128::from);
+    let below = apart.div_euclid(stride);
+    [below, below + 1].into_iter().any(|times| {
+        -counts[1] < times && times < counts[0] && meet(apart - times * stride, rows, inner)
+    })
+}
 
 /// Refuses a copy between regions that share bytes. They lie within their accesses, each from its first byte on.
 ///
@@ -24,10 +112,12 @@ pub fn refuse_overlap(
     if !std::ptr::eq(source.memory, destination.memory) {
         return Ok(());
     }
-    let apart = i128::from(destination.offset) - i128::from(source.offset);
-    // With no step, a region is its span.
-    let spans_meet = -i128::from(destination.length) < apart && apart < i128::from(source.length);
-    if !spans_meet || (steps_are_alike(row, steps) && !meet(apart, row, steps)) {
+    let from = steps.iter().map(|step| (step.count, step.source_stride));
+    let to = steps
+        .iter()
+        .map(|step| (step.count, step.destination_stride));
+    let from = Region::new(source.offset, row, from);
+    if !from.meets(&Region::new(destination.offset, row, to)) {
         return Ok(());
     }
     Err(ErrorKind::InvalidArgument {
@@ -37,51 +127,26 @@ pub fn refuse_overlap(
     .into())
 }
 
-/// True if rows are as far apart in the source as in the destination, and each step leads past what lies within it.
-fn steps_are_alike(row: u64, steps: &[Step]) -> bool {
-    let mut span = row;
-    steps
-        .iter()
-        .rev()
-        .filter(|step| step.count > 1)
-        .all(|step| {
-            let alike = step.source_stride == step.destination_stride && step.source_stride >= span;
-            span = span.saturating_add(step.source_stride.saturating_mul(step.count - 1));
-            alike
-        })
-}
-
-/// True if two regions of these rows share a byte, the second of which starts `apart` bytes after the first.
-fn meet(apart: i128, row: u64, steps: &[Step]) -> bool {
-    let Some((step, inner)) = steps.split_first() else {
-        return apart.unsigned_abs() < u128::from(row);
-    };
-    if step.count == 1 {
-        return meet(apart, row, inner);
-    }
-    // What lies within a step is shorter than it: only the multiples on either side are near enough.
-    let stride = i128::from(step.source_stride);
-    let below = apart.div_euclid(stride);
-    [below, below + 1].into_iter().any(|times| {
-        times.unsigned_abs() < u128::from(step.count) && meet(apart - times * stride, row, inner)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The bytes of a region that starts at `start`.
-    fn bytes(start: i128, row: u64, steps: &[Step]) -> BTreeSet<i128> {
-        let rows = steps.iter().fold(vec![start], |starts, step| {
-            let times = || (0..step.count).map(|times| i128::from(times * step.source_stride));
-            let further = starts
-                .iter()
-                .flat_map(|start| times().map(move |by| start + by));
-            further.collect()
-        });
-        let row = i128::from(row);
+    /// A row's length, and the steps between rows.
+    type Rows = (u64, &'static [(u64, u64)]);
+
+    /// The bytes of a region.
+    fn bytes(region: &Region) -> BTreeSet<u64> {
+        let rows = region
+            .steps
+            .iter()
+            .fold(vec![region.start], |starts, (count, stride)| {
+                let further = starts
+                    .iter()
+                    .flat_map(|start| (0..*count).map(move |times| start + times * stride));
+                further.collect()
+            });
+        let row = region.row;
         rows.into_iter()
             .flat_map(|start| start..start + row)
             .collect()
@@ -89,43 +154,60 @@ mod tests {
 
     #[test]
     fn regions_meet_where_they_share_a_byte() {
-        let step = |count, stride| Step {
-            count,
-            source_stride: stride,
-            destination_stride: stride,
-        };
-        let shapes: [(u64, Vec<Step>); 6] = [
-            (5, vec![]),
-            (3, vec![step(4, 7)]),
-            (1, vec![step(3, 1)]),
-            (4, vec![step(1, 0), step(3, 4)]),
-            (2, vec![step(3, 31), step(4, 7)]),
-            (1, vec![step(2, 23), step(3, 7), step(2, 2)]),
+        // Of each group, steps are as long or lead past each other.
+        let groups: [&[Rows]; 3] = [
+            &[(5, &[]), (1, &[])],
+            &[
+                (3, &[(4, 7)]),
+                (4, &[(2, 7)]),
+                (7, &[(3, 7)]),
+                (1, &[(1, 9), (5, 7)]),
+                (2, &[]),
+                (20, &[]),
+            ],
+            &[
+                (2, &[(3, 31), (4, 7)]),
+                (1, &[(2, 31), (3, 7), (2, 2)]),
+                (5, &[(4, 31)]),
+                (1, &[(3, 7)]),
+            ],
         ];
-        for (row, steps) in shapes {
-            assert!(steps_are_alike(row, &steps));
-            let first = bytes(0, row, &steps);
-            for apart in -120..120 {
-                let share = !first.is_disjoint(&bytes(apart, row, &steps));
-                assert_eq!(
-                    meet(apart, row, &steps),
-                    share,
-                    "{row} in {steps:?}, {apart}"
-                );
+        for group in groups {
+            for ((row, steps), (other_row, other_steps)) in group
+                .iter()
+                .flat_map(|one| group.iter().map(move |other| (*one, *other)))
+            {
+                let one = Region::new(150, row, steps.iter().copied());
+                let own = bytes(&one);
+                let is_exact = |other: &Region| together(&one, other).is_some();
+                for start in 0..300 {
+                    let other = Region::new(start, other_row, other_steps.iter().copied());
+                    let share = !own.is_disjoint(&bytes(&other));
+                    let meets = one.meets(&other);
+                    assert!(meets || !share, "{one:?}, {other:?}");
+                    assert!(meets == share || !is_exact(&other), "{one:?}, {other:?}");
+                }
             }
         }
     }
 
     #[test]
-    fn steps_that_differ_or_lead_into_each_other_are_not_alike() {
-        let step = |source_stride, destination_stride| Step {
-            count: 2,
-            source_stride,
-            destination_stride,
-        };
-        assert!(!steps_are_alike(4, &[step(8, 9)]));
-        assert!(!steps_are_alike(4, &[step(3, 3)]));
-        assert!(!steps_are_alike(4, &[step(9, 9), step(8, 8)]));
-        assert!(steps_are_alike(4, &[step(u64::MAX, u64::MAX)]));
+    fn what_is_not_looked_at_meets_where_spans_do() {
+        let region = |start, row, stride| Region::new(start, row, [(2, stride)]);
+        // Rows that are not equally far apart, and rows that lead into each other.
+        for (one, other) in [
+            (region(0, 4, 8), region(4, 1, 9)),
+            (region(0, 4, 3), region(2, 4, 3)),
+            (Region::new(0, 1, [(2, 7), (2, 7)]), region(14, 1, 7)),
+        ] {
+            assert!(one.meets(&other));
+            let beyond = Region {
+                start: 100,
+                ..other
+            };
+            assert!(!one.meets(&beyond));
+        }
+        let far = region(0, 4, u64::MAX);
+        assert!(far.meets(&far) && !far.meets(&region(4, 4, u64::MAX)));
     }
 }

@@ -29,14 +29,20 @@ pub trait Element: NoUninit + CheckedBitPattern + Zeroable + Send + Sync {}
 
 impl<T: NoUninit + CheckedBitPattern + Zeroable + Send + Sync> Element for T {}
 
+/// True if any bits are a value of `T`: known as this is compiled.
+#[inline(always)]
+pub(crate) fn takes_any_bits<T: Element>() -> bool {
+    TypeId::of::<T>() == TypeId::of::<T::Bits>()
+}
+
 /// The first of `length` elements at `pointer` whose bits are no value of `T`.
 ///
 /// # Safety
 /// `pointer` is aligned and valid for reads of so many elements, whose bytes are
 /// initialised.
 pub(crate) unsafe fn first_invalid<T: Element>(pointer: *const T, length: usize) -> Option<usize> {
-    // Any bits are a value: known as this is compiled, and without a loop where nothing is optimised.
-    if TypeId::of::<T>() == TypeId::of::<T::Bits>() {
+    // Without a loop, also where nothing is optimised.
+    if takes_any_bits::<T>() {
         return None;
     }
     // SAFETY: as the caller promises; `Bits` has the layout of `T` and any bits

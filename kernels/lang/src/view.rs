@@ -2,7 +2,8 @@
 //!
 //! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from the
 //! raw memory that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or in several
-//! dimensions an array with or without gaps between its rows. [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel,
+//! dimensions an array with or without gaps between its rows. What lies in the gaps is no part of it, and may be
+//! written by others. [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel,
 //! hands each thread its own part of it.
 //!
 //! A view to be written is not `Copy`: one partition consumes it for the launch.
@@ -36,21 +37,30 @@ use crate::strides::Places;
 
 /// Elements that every thread may read, seen in `D` dimensions; in one a shared slice.
 pub struct GlobalRef<'a, T, const D: usize = 1> {
-    elements: &'a [T],
+    pointer: *const T,
     places: Places<D>,
+    elements: PhantomData<&'a [T]>,
 }
+
+// SAFETY: it gives references to its elements and nothing else, as a `&[T]` does, which is `Send` for these `T`.
+unsafe impl<T: Sync, const D: usize> Send for GlobalRef<'_, T, D> {}
+// SAFETY: as a `&[T]`, which is `Sync` for these `T`.
+unsafe impl<T: Sync, const D: usize> Sync for GlobalRef<'_, T, D> {}
 
 impl<'a, T> GlobalRef<'a, T> {
     /// The `length` elements at `pointer`, for a driver that has resolved an argument.
     ///
     /// # Safety
-    /// For as long as the view or a copy of it lives, the elements are initialised, in one allocation,
-    /// and changed by nobody. A `length` of zero needs a pointer that is aligned and not null.
+    /// All of it is one allocation. For as long as the view or a copy of it lives, its elements are initialised and
+    /// changed by nobody: of an array [in strides](Self::in_strides) of it, those between the gaps. A `length` of zero
+    /// needs a pointer that is aligned and not null.
     #[inline(always)]
     pub unsafe fn from_raw_parts(pointer: *const T, length: usize) -> Self {
-        // SAFETY: what is needed is what the caller promises.
-        let elements = unsafe { std::slice::from_raw_parts(pointer, length) };
-        Self::from(elements)
+        Self {
+            pointer,
+            places: Places::row(length),
+            elements: PhantomData,
+        }
     }
 
     /// The same elements as an array whose neighbours along each dimension are so many elements apart.
@@ -75,9 +85,17 @@ impl<'a, T> GlobalRef<'a, T> {
         strides: impl Into<Vector<D>>,
     ) -> Result<GlobalRef<'a, T, D>, KernelError> {
         Ok(GlobalRef {
-            elements: self.elements,
-            places: Places::strided(extent.into(), strides.into(), self.elements.len())?,
+            pointer: self.pointer,
+            places: Places::strided(extent.into(), strides.into(), self.extent()[0])?,
+            elements: PhantomData,
         })
+    }
+
+    /// All elements.
+    #[inline(always)]
+    fn as_slice(&self) -> &'a [T] {
+        // SAFETY: they are there and nobody changes them, as who made the view has promised. In one dimension it has no gaps.
+        unsafe { std::slice::from_raw_parts(self.pointer, self.extent()[0]) }
     }
 }
 
@@ -107,8 +125,9 @@ impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
         let start = extent
             .contains(position)
             .then(|| self.places.place(position))?;
-        self.elements
-            .get(start..start + (extent[D - 1] - position[D - 1]))
+        let length = extent[D - 1] - position[D - 1];
+        // SAFETY: the row's elements touch, from a position that is inside. `Places` has all of them inside the memory.
+        Some(unsafe { std::slice::from_raw_parts(self.pointer.add(start), length) })
     }
 }
 
@@ -119,8 +138,8 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
     /// It is inside.
     #[inline(always)]
     pub(crate) unsafe fn at_unchecked(&self, position: Vector<D>) -> &T {
-        // SAFETY: as the caller promises; and the places of all that are are inside the elements, for which they were made.
-        unsafe { self.elements.get_unchecked(self.places.place(position)) }
+        // SAFETY: as the caller promises. `Places` has all positions that are inside within the memory.
+        unsafe { &*self.pointer.add(self.places.place(position)) }
     }
 
     /// The same view for as long as somebody else promises.
@@ -130,11 +149,9 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
     #[inline(always)]
     pub(crate) unsafe fn extended<'t>(&self) -> GlobalRef<'t, T, D> {
         GlobalRef {
-            // SAFETY: as the caller promises.
-            elements: unsafe {
-                std::slice::from_raw_parts(self.elements.as_ptr(), self.elements.len())
-            },
+            pointer: self.pointer,
             places: self.places,
+            elements: PhantomData,
         }
     }
 }
@@ -172,8 +189,8 @@ impl<T, const D: usize> At<T, D> for Vector<D> {
                 view.extent().components().as_slice(),
             );
         }
-        // SAFETY: the position is inside, and the places of all that are are inside the elements, for which they were made.
-        unsafe { view.elements.get_unchecked(view.places.place(self)) }
+        // SAFETY: the position is inside.
+        unsafe { view.at_unchecked(self) }
     }
 }
 
@@ -191,7 +208,7 @@ macro_rules! in_one_dimension {
             #[inline(always)]
             #[track_caller]
             fn of<'v>(self, view: &'v GlobalRef<'_, T>) -> &'v $output {
-                &view.elements[self]
+                &view.as_slice()[self]
             }
         }
     )*};
@@ -233,7 +250,7 @@ impl<T> Deref for GlobalRef<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        self.elements
+        self.as_slice()
     }
 }
 
@@ -241,8 +258,9 @@ impl<'a, T> From<&'a [T]> for GlobalRef<'a, T> {
     #[inline(always)]
     fn from(elements: &'a [T]) -> Self {
         Self {
-            elements,
+            pointer: elements.as_ptr(),
             places: Places::row(elements.len()),
+            elements: PhantomData,
         }
     }
 }

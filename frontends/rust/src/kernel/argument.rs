@@ -2,10 +2,13 @@
 
 use super::passing::Passing;
 use crate::buffer::{Buffer, Overwrite};
-use crate::element::{Element, first_invalid};
+use crate::element::{Element, first_invalid, takes_any_bits};
 use crate::layout::{Layout, View};
 use quipu_kernel::{GlobalMut, GlobalRef};
-use quipu_scheduler::{Access, AccessMode, ErrorKind, RawArgument, Result};
+use quipu_scheduler::overlap::Region;
+use quipu_scheduler::{
+    Access, AccessMode, ErrorKind, Passed, PassedParameter, RawArgument, Result,
+};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
@@ -149,7 +152,8 @@ pub(crate) fn collect<'b, A: Arguments<'b>>(
 ) -> Result<(A::Stored, Accesses<'b>)> {
     let mut accesses = Accesses::new();
     let stored = arguments.store(&mut accesses)?;
-    refuse_overlap(what, &accesses)?;
+    // Views with gaps are refused next.
+    refuse_overlap(what, &accesses, |_| ())?;
     refuse_gaps(what, &stored)?;
     Ok((stored, accesses))
 }
@@ -180,21 +184,80 @@ pub(crate) fn placed(error: quipu_scheduler::Error, places: u64) -> quipu_schedu
     error.with_argument(|buffer| (0..64).filter(|at| places >> at & 1 == 1).nth(buffer))
 }
 
-/// Refuses accesses of which one writes what another touches.
+/// Refuses accesses of which one writes what another touches. `pass` says how they are seen, if anything overlaps from its first byte
+/// to its last.
 #[inline]
-pub(crate) fn refuse_overlap(what: &'static str, accesses: &[Access<'_>]) -> Result<()> {
+pub(crate) fn refuse_overlap(
+    what: &'static str,
+    accesses: &[Access<'_>],
+    pass: impl FnOnce(&mut Passed),
+) -> Result<()> {
+    match accesses_overlap(accesses, |_, _| true) {
+        None => Ok(()),
+        Some(_) => refuse_shared_bytes(what, accesses, pass),
+    }
+}
+
+/// The first two accesses of which one writes what lies between the first and the last byte of the other, and for which this holds.
+#[inline]
+fn accesses_overlap(
+    accesses: &[Access<'_>],
+    holds: impl Fn(usize, usize) -> bool,
+) -> Option<(usize, usize)> {
     for (index, one) in accesses.iter().enumerate() {
-        for other in &accesses[index + 1..] {
+        for (other_index, other) in accesses.iter().enumerate().skip(index + 1) {
             if std::ptr::eq(one.memory, other.memory)
                 && (one.mode.writes() || other.mode.writes())
                 && one.offset < other.offset + other.length
                 && other.offset < one.offset + one.length
+                && holds(index, other_index)
             {
-                return Err(overlap(what, one, other));
+                return Some((index, other_index));
             }
         }
     }
-    Ok(())
+    None
+}
+
+/// As [`refuse_overlap`], row by row.
+#[cold]
+fn refuse_shared_bytes(
+    what: &'static str,
+    accesses: &[Access<'_>],
+    pass: impl FnOnce(&mut Passed),
+) -> Result<()> {
+    let mut passed = Passed::default();
+    pass(&mut passed);
+    let shapes: Vec<_> = passed
+        .parameters
+        .iter()
+        .filter_map(|parameter| match parameter {
+            PassedParameter::Memory { element, shape } => Some((*element, shape.as_deref())),
+            _ => None,
+        })
+        .collect();
+    let region = |index: usize| {
+        let Access { offset, length, .. } = accesses[index];
+        match shapes.get(index) {
+            Some((element, Some((extents, strides)))) => {
+                region_of(offset, *element, extents, strides)
+            }
+            _ => Region::new(offset, length, []),
+        }
+    };
+    match accesses_overlap(accesses, |one, other| region(one).meets(&region(other))) {
+        None => Ok(()),
+        Some((one, other)) => Err(overlap(what, &accesses[one], &accesses[other])),
+    }
+}
+
+/// An array from `start` on whose elements have so many bytes, and whose neighbours along each dimension are so many elements apart.
+pub(crate) fn region_of(start: u64, element: u64, extents: &[u64], strides: &[u64]) -> Region {
+    let row = extents.last().map_or(0, |row| row.saturating_mul(element));
+    let outer = extents.len().saturating_sub(1);
+    let steps = extents.iter().zip(strides).take(outer);
+    let steps = steps.map(|(extent, stride)| (*extent, stride.saturating_mul(element)));
+    Region::new(start, row, steps)
 }
 
 #[cold]
@@ -432,8 +495,17 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
-        let flat = unsafe { Read::<T>(PhantomData).view(raw) }?;
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that. Others may write what
+        // lies between its rows, which are looked at alone, and all of which are inside: the view's access has its layout's span.
+        let flat = unsafe {
+            let (pointer, length) = elements::<T>(raw)?;
+            if !takes_any_bits::<T>() {
+                for start in self.0.row_starts() {
+                    values::<T>(pointer.add(start), self.0.extent()[D - 1])?;
+                }
+            }
+            GlobalRef::from_raw_parts(pointer, length)
+        };
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
     }

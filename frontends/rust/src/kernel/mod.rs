@@ -10,10 +10,10 @@
 //! | `&mut View<T, D>` | `GlobalMut<T, D>` | | `&mut [T]` if it has no gaps |
 //! | numbers, `bool`, arrays of them, [`Value`] | the same | the same | the same |
 //!
-//! The bytes of a view are those from its first element to its last, gaps included.
-//! So regions side by side in one buffer are ordered as if they overlapped, and
-//! refused where one launch is given both and writes one (a [copy](crate::Queue::copy_nd)
-//! takes them); what is between the rows of a view that is written stays as it was.
+//! A view reaches its own elements alone: what is between the rows of one that is written stays as it
+//! was. So one launch may be given regions side by side in one buffer, as a matrix's panel and the rest of it. Of
+//! several commands the bytes of a view are those from its first element to its last, gaps included:
+//! regions side by side are ordered as if they overlapped.
 //!
 //! What `#[kernel]` makes is called with its arguments ([`Call`]); a kernel in any Rust, for processors
 //! alone, is bound to them ([`native`]).
@@ -60,7 +60,7 @@ pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
 pub use call::{Call, Launch, Pass, PassAll};
 pub use native::{Native, native};
 
-pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap};
+pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap, region_of};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};

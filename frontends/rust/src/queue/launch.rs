@@ -338,7 +338,7 @@ impl Queue {
             };
             return self.enqueue_boxed(body, &accesses, enqueue);
         }
-        self.check_launch(&prepared, &accesses)?;
+        self.check_launch(&prepared, division, &accesses)?;
         let places = prepared.places();
         let body = LaunchBody {
             prepared,
@@ -359,7 +359,7 @@ impl Queue {
         accesses: &[Access<'_>],
         enqueue: E,
     ) -> Result<E::Output> {
-        self.check_launch(&body.prepared, accesses)?;
+        self.check_launch(&body.prepared, body.division, accesses)?;
         let places = body.prepared.places();
         let groups = body.division.block_count() as u64;
         let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(accesses));
@@ -371,6 +371,7 @@ impl Queue {
     fn check_launch<P: Prepared<D>, const D: usize>(
         &self,
         prepared: &P,
+        division: WorkDivision<D>,
         accesses: &[Access<'_>],
     ) -> Result<()> {
         if !(prepared.is_native() && self.shared.runs_native_code) {
@@ -378,7 +379,10 @@ impl Queue {
         } else if self.shared.checks_sources {
             source::check(prepared)?;
         }
-        refuse_overlap("launch a kernel", accesses)
+        refuse_overlap("launch a kernel", accesses, |passed| {
+            // Lengths of shared arrays that need the arguments cannot be had, and do not matter.
+            let _ = prepared.pass(&[], division, passed);
+        })
     }
 
     /// Calls a closure for every element of `output`, in parallel, with its index
@@ -449,7 +453,7 @@ impl Queue {
         let mut accesses = Accesses::new();
         accesses.push(output.access(AccessMode::ReadWrite));
         let stored = arguments.store(&mut accesses)?;
-        refuse_overlap("launch a kernel", &accesses)?;
+        refuse_overlap("launch a kernel", &accesses, |_| ())?;
         refuse_gaps("launch a kernel", &stored)?;
         let body = EachBody {
             function: Contained::new(each),

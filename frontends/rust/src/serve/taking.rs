@@ -2,19 +2,20 @@
 //!
 //! A client may pass anything. What reaches a kernel is what its parameters' types promise: as many parameters as it has;
 //! values that are values of their types; memory that is aligned, long enough for its shape, and accessed in a mode that is enough; nothing
-//! that is written overlaps anything else. What is *in* the memory is only known when the command runs: where not all bits are a
+//! that is written shares a byte with anything else. What is *in* the memory is only known when the command runs: where not all bits are a
 //! value of the type, [`ElementCheck`] looks then.
 
 use crate::element::Element;
-use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView};
+use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView, region_of};
 use crate::layout::Layout;
 use quipu_kernel::{
     AtomicElement, Atomically, ByBlock, ByBlockTile, ByElement, ByRow, ByTile, ByValue, KernelData,
     Partition, Reading, ReadingView, Unpartitioned, ValueParameter, WorkDivision,
 };
 use quipu_node::Parameter;
+use quipu_scheduler::overlap::Region;
 use quipu_scheduler::portable::Extents;
-use quipu_scheduler::{AccessMode, Error, ErrorKind, RawArgument, Result};
+use quipu_scheduler::{Error, ErrorKind, RawArgument, Result};
 
 /// What was passed, and not taken yet.
 #[derive(Debug)]
@@ -255,17 +256,21 @@ fn overlap(one: &Parameter<'_>, other: &Parameter<'_>) -> bool {
             mode,
             buffer,
             range,
-            ..
-        } => Some((*mode, *buffer, range.clone())),
+            element,
+            shape,
+        } => {
+            let length = range.end.saturating_sub(range.start);
+            let region = match shape {
+                Some((extents, strides)) => region_of(range.start, *element, extents, strides),
+                None => Region::new(range.start, length, []),
+            };
+            Some((mode.writes(), *buffer, region))
+        }
     };
     let (Some(one), Some(other)) = (memory(one), memory(other)) else {
         return false;
     };
-    let writes = |mode: AccessMode| mode.writes();
-    one.1 == other.1
-        && (writes(one.0) || writes(other.0))
-        && one.2.start < other.2.end
-        && other.2.start < one.2.end
+    one.1 == other.1 && (one.0 || other.0) && one.2.meets(&other.2)
 }
 
 /// How a parameter of a kernel is handed to threads, of kernels that clients launch: all that `#[kernel]` has.

@@ -163,6 +163,44 @@ fn check_within<const D: usize>(
     assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
 }
 
+/// Adds to each element one of another array, which is repeated as often as it takes.
+#[kernel]
+fn add_repeated(_acc: &impl Accelerator<2>, x: GlobalRef<u32, 2>, mut y: OwnElements<u32, 2>) {
+    let columns = y.extent()[1];
+    for (i, y) in y.each() {
+        *y += x[[i / columns % x.extent()[0], i % columns % x.extent()[1]]];
+    }
+}
+
+/// A launch is given two regions of one view. It is refused only if they share an element.
+fn check_launch(queue: &Queue, extent: [usize; 2], gap: usize, parts: [[Range<usize>; 2]; 2]) {
+    let layout = Layout::padded(extent, extent[1] + gap).unwrap();
+    let buffer = queue.context().allocate::<u32>(layout.span()).unwrap();
+    let mut model: Vec<u32> = (1..).take(layout.span()).collect();
+    queue.write_slice(&buffer, &model).unwrap();
+    let view = buffer.view(layout).unwrap();
+    let [from, to] = parts.clone().map(|ranges| layout.region(ranges).unwrap());
+    let [x, mut y] = parts.map(|ranges| view.region(ranges).unwrap());
+    let launched = queue.launch(to.extent(), add_repeated(&x, &mut y));
+    let share = positions(from.extent()).into_iter().any(|one| {
+        let place = from.place(one);
+        let mut others = positions(to.extent()).into_iter();
+        others.any(|other| to.place(other) == place)
+    });
+    if share {
+        let error = launched.unwrap_err().to_string();
+        assert!(error.contains("overlap"), "{error}");
+    } else {
+        launched.unwrap();
+        for at in positions(to.extent()) {
+            let repeated =
+                std::array::from_fn(|dimension| at[dimension] % from.extent()[dimension]);
+            model[to.place(at).unwrap()] += model[from.place(repeated).unwrap()];
+        }
+    }
+    assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), model);
+}
+
 /// A queue that is ordered by hazards alone.
 fn out_of_order(device: usize) -> Queue {
     let context = context();
@@ -195,6 +233,16 @@ proptest! {
         let context = context();
         let queue = context.queue(&context.devices()[device]).unwrap();
         check(&queue, extent, gap, region(extent, start, size));
+    }
+
+    #[test]
+    fn launches_on_two_regions_of_a_view(
+        extent in prop::array::uniform2(1usize..9), gap in 0usize..4,
+        start in prop::array::uniform2(0usize..9), size in prop::array::uniform2(0usize..5),
+        other_start in prop::array::uniform2(0usize..9), other_size in prop::array::uniform2(0usize..5), device in 0usize..3,
+    ) {
+        let parts = [region(extent, start, size), region(extent, other_start, other_size)];
+        check_launch(&out_of_order(device), extent, gap, parts);
     }
 
     #[test]

@@ -72,6 +72,7 @@ macro_rules! all_tests {
             values_are_laid_out_as_the_device_has_them,
             sizes_are_passed_whole,
             views_have_their_gaps,
+            a_launch_reads_some_columns_and_writes_others,
             the_threads_of_a_block_share_memory,
             shared_arrays_are_as_long_as_arguments_say,
             what_a_kernel_is_on_a_device_is_told_without_a_launch,
@@ -284,6 +285,41 @@ pub(crate) fn views_have_their_gaps(each_queue: EachQueue) {
             .flat_map(|a| (0..5).map(move |b| b * 7 + a))
             .collect();
         assert_eq!(y, expected);
+    });
+}
+
+/// Takes a multiple of the column before each row from it.
+#[kernel]
+fn eliminate(_acc: &impl Accelerator<2>, column: GlobalRef<f32, 2>, mut rest: OwnElements<f32, 2>) {
+    let columns = rest.extent()[1];
+    for (i, y) in rest.each() {
+        *y -= column[[i / columns, 0]] * (i % columns) as f32;
+    }
+}
+
+pub(crate) fn a_launch_reads_some_columns_and_writes_others(each_queue: EachQueue) {
+    each_queue(&|context, queue| {
+        let (rows, columns) = (37, 20);
+        let matrix: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
+        let buffer = context.buffer(&matrix).unwrap();
+        let view = buffer
+            .view(Layout::dense([rows, columns]).unwrap())
+            .unwrap();
+        let column = view.region([1..rows, 2..3]).unwrap();
+        let mut rest = view.region([1..rows, 3..columns]).unwrap();
+        queue
+            .launch([rows - 1, columns - 3], eliminate(&column, &mut rest))
+            .unwrap();
+        let eliminated = queue.read(&buffer).unwrap().wait().unwrap();
+        for (i, (before, after)) in matrix.iter().zip(eliminated).enumerate() {
+            let (row, at) = (i / columns, i % columns);
+            let by = if row > 0 && at > 2 {
+                (at - 3) as f32
+            } else {
+                0.0
+            };
+            assert_eq!(after, before - matrix[row * columns + 2] * by);
+        }
     });
 }
 

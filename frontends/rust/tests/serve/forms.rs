@@ -106,6 +106,19 @@ pub(crate) fn planes(node: &Loopback) {
         queue.launch([2, 4, 7], region(&below, &mut some))?;
         Ok(y)
     });
+    // The left columns are read and the right ones written, whose rows lie between each other.
+    node.same(|context, queue| {
+        let all = context.buffer_from(
+            numbers(4 * 10)
+                .map(|number| number as i32)
+                .collect::<Vec<_>>(),
+        )?;
+        let left = all.view(Layout::padded([4, 5], 10)?)?;
+        let right = all.slice(5..)?;
+        let mut right = right.view(Layout::padded([1, 4, 5], 10)?)?;
+        queue.launch([1, 4, 5], region(&left, &mut right))?;
+        Ok(all)
+    });
     node.same(|context, queue| {
         let y = context.buffer_from(numbers(20 * 33).collect::<Vec<_>>())?;
         let mut plane = y.view(Layout::padded([20, 30], 33)?)?;
