@@ -46,6 +46,7 @@ mod built_in;
 mod call;
 mod native;
 mod passing;
+#[cfg(debug_assertions)]
 mod precompiled;
 pub mod print;
 pub(crate) mod source;
@@ -66,5 +67,6 @@ pub(crate) use body::{EachBody, FillBody, LaunchBody};
 pub(crate) use call::{Called, Kept, KeptValue};
 pub(crate) use call::{Prepared, cannot_run};
 pub(crate) use passing::{Lengths, Passing};
+#[cfg(debug_assertions)]
 pub(crate) use precompiled::all as precompiled;
 pub use text::{Listed, Program, TextArgument, TextArguments, TextCall, TextKept, TextKernel};

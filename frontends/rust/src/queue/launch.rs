@@ -167,8 +167,8 @@ impl Enqueue for Posting {
 
 type Boxed<const D: usize> = LaunchBody<Box<dyn Prepared<D>>, D>;
 
-/// Has what launches of up to three dimensions have in common compiled with this crate, and what many kernels have, where it is
-/// not optimised: rustc takes from there what is generic, and crates with kernels need not compile it again.
+/// Has what launches of up to three dimensions have in common compiled with this crate, and in a debug build what many kernels have,
+/// where it is not optimised: rustc takes from there what is generic, and crates with kernels need not compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {
@@ -178,11 +178,14 @@ pub fn compiled_here() -> usize {
         let pass: fn(Passing<'static>, WorkDivision<D>, Lengths<D>) -> _ = Passing::finish::<D>;
         launch as usize ^ post as usize ^ pass as usize
     }
-    if UNOPTIMISED {
-        of::<1>() ^ of::<2>() ^ of::<3>() ^ crate::kernel::precompiled()
-    } else {
-        0
+    if !UNOPTIMISED {
+        return 0;
     }
+    #[cfg(debug_assertions)]
+    let kernels = crate::kernel::precompiled();
+    #[cfg(not(debug_assertions))]
+    let kernels = 0;
+    of::<1>() ^ of::<2>() ^ of::<3>() ^ kernels
 }
 
 #[inline]
