@@ -286,6 +286,27 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         }
     }
 
+    /// Has a compiler of the device's read a program, for a host without one, and gives what it finds there. May block. The
+    /// types of the program and of the answer are those of the crate that defines the language: for OpenCL C,
+    /// `quipu_clc::ProgramText` and `quipu_clc::Description`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Kernel`] if the compiler refuses the program, with its log as the message; [`ErrorKind::Unsupported`] if
+    /// there is no compiler for it, as by default.
+    fn describe(
+        &self,
+        device: usize,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        let _ = (device, program);
+        Err(ErrorKind::Unsupported {
+            driver: self.name(),
+            what: "read programs for a host without a compiler".to_owned(),
+            instead: "install the compiler on this machine",
+        }
+        .into())
+    }
+
     /// The kernels that a device has built in, whose launches bring a [`BuiltIn`](crate::BuiltIn) along.
     fn built_in_kernels(&self, device: usize) -> Vec<crate::BuiltInKernel> {
         let _ = device;

@@ -40,6 +40,17 @@ pub fn no_devices(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()
 }
 
+/// A driver reads no such programs.
+#[must_use]
+pub fn unread(driver: &'static str) -> Error {
+    ErrorKind::Unsupported {
+        driver,
+        what: "read such programs for a host without a compiler".to_owned(),
+        instead: "install the compiler on this machine",
+    }
+    .into()
+}
+
 /// The compiler refuses a kernel's text.
 #[must_use]
 pub fn refused(device: &str, kernel: &str, log: &str) -> Error {

@@ -343,6 +343,19 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         width: IndexWidth,
     ) -> Result<Self::Compiled>;
 
+    /// Has a device's compiler read a program: see [`Driver::describe`](quipu_scheduler::driver::Driver::describe).
+    ///
+    /// # Errors
+    /// As there.
+    fn describe(
+        &self,
+        device: &Self::Device,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        let _ = (device, program);
+        Err(crate::error::unread(Self::NAME))
+    }
+
     /// How many threads blocks of a kernel best have whose division was left to the device, where so many are asked for:
     /// as it was compiled, it may need so much that fewer fit, or that others leave less of the device idle.
     fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {

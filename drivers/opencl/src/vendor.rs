@@ -11,9 +11,10 @@ use cl3::event::CL_COMPLETE;
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_mem, cl_platform_id,
 };
+use quipu_clc::ProgramText;
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
-use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor};
+use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, error};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_scheduler::error::Result;
 use quipu_scheduler::{AccessMode, Command, KernelAttributes, NativeQueue, Partition};
@@ -241,6 +242,16 @@ impl Vendor for OpenCl {
         width: IndexWidth,
     ) -> Result<Compiled> {
         program::compile(device, code, width)
+    }
+
+    fn describe(
+        &self,
+        device: &Device,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        let text = program.downcast_ref::<ProgramText>();
+        let text = text.ok_or_else(|| error::unread(Self::NAME))?;
+        Ok(Box::new(program::describe(device, text)?))
     }
 
     fn fitting_threads(&self, _device: &Device, compiled: &Compiled, asked: u64) -> u64 {

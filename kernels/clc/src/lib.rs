@@ -13,6 +13,7 @@
 //! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
 //! | `client` | starts that process, and keeps on disk what it makes |
 //! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
+//! | `description` | programs that are read for a device, here or by its driver |
 //! | `options` | options of compilers |
 //! | `program` | programs and kernels of this process |
 //! | `run` | runs compiled kernels |
@@ -24,6 +25,8 @@
 mod child;
 mod client;
 mod compiler;
+#[cfg(feature = "core")]
+mod description;
 mod image;
 mod metadata;
 mod options;
@@ -38,9 +41,13 @@ pub use client::{
     takes_spirv,
 };
 pub use compiler::{NO_IMAGES, Output, serve_compiler};
+#[cfg(feature = "core")]
+pub use description::{describe, describe_by_driver};
 pub use image::Image;
-pub use metadata::{KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind};
+pub use metadata::{
+    Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
+};
 pub use options::checked_options;
-pub use program::{Program, Unit};
+pub use program::{Program, SHARED_VARIABLES, Unit};
 pub use run::{Argument, Grid, Kernel};
 pub use spirv::SpirV;

@@ -1,6 +1,25 @@
 //! What is known of a program once its text is compiled: kernels, their parameters and attributes.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A program in OpenCL C, for a driver that reads it (`Driver::describe`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramText {
+    /// The text.
+    pub source: Arc<str>,
+    /// What the compiler is told.
+    pub options: String,
+}
+
+/// What a compiler finds in a program: a driver's answer for a [`ProgramText`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The kernels.
+    pub kernels: Vec<KernelInfo>,
+    /// The compiler's warnings.
+    pub log: String,
+}
 
 /// A kernel of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// How many sizes of work-groups a kernel is compiled for one by one; the others share code for any size.
 const MOST_SIZES: usize = 16;
 
+/// What a log says of a program whose variables in global memory would have to be shared by devices that are no processors of
+/// this machine.
+pub const SHARED_VARIABLES: &str =
+    "error: variables at program scope in global memory are shared by kernels on processors alone";
+
 /// A kernel, by its number, and the size of its work-groups; none for any size.
 type Form = (usize, Option<[u32; 3]>);
 type Compiling = Arc<OnceLock<Result<Arc<Kernel>, Arc<ClcError>>>>;

@@ -335,6 +335,15 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         self.shared.kernel_attributes(device, kernel)
     }
 
+    fn describe(
+        &self,
+        device: usize,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        let shared = &self.shared;
+        shared.vendor.describe(shared.device(device), program)
+    }
+
     fn device_takes_code(&self, device: usize, of: TypeId) -> bool {
         let device = self.shared.device_if_any(device);
         self.takes_code(of) && device.is_some_and(|device| device.takes_code(of))

@@ -279,7 +279,7 @@ fn from_binary(
     kernel_of(&program, source.entry)
 }
 
-fn build_program(device: &Device, program: &Program, options: &str) -> Called<()> {
+pub(super) fn build_program(device: &Device, program: &Program, options: &str) -> Called<()> {
     build_for(&[device.handle.0], program, options)
 }
 
@@ -294,7 +294,7 @@ fn kernel_of(program: &Program, entry: &str) -> Called<Kernel> {
     named("clCreateKernel", made).map(Kernel::new)
 }
 
-fn build_log(device: &Device, program: cl_program) -> String {
+pub(super) fn build_log(device: &Device, program: cl_program) -> String {
     let log = cl3::program::get_program_build_data(
         program,
         device.handle.0,
@@ -316,16 +316,15 @@ fn binary_of(program: cl_program) -> Option<Vec<u8>> {
 
 /// A text has no such kernel.
 fn no_kernel(source: &Source<'_>, program: &Program) -> Error {
-    let mut names = names_in(program);
-    // NVIDIA's OpenCL says none of a program that is not built for every device of its context.
-    if names.is_empty() {
-        let devices = cl3::program::get_program_info(program.raw(), CL_PROGRAM_DEVICES);
-        let devices = devices.map(|info| info.to_vec_intptr()).unwrap_or_default();
-        let devices: Vec<_> = devices.into_iter().map(|it| it as cl_device_id).collect();
-        if build_for(&devices, program, &source.options).is_ok() {
-            names = names_in(program);
-        }
-    }
+    let kernels = kernels_of(program, &source.options);
+    let names: Vec<String> = kernels
+        .iter()
+        .filter_map(|kernel| {
+            let what = cl3::kernel::CL_KERNEL_FUNCTION_NAME;
+            let name = cl3::kernel::get_kernel_info(kernel.raw(), what).ok()?;
+            Some(name.to_string().trim_end_matches('\0').to_owned())
+        })
+        .collect();
     let names = match names.is_empty() {
         true => "none that the driver tells of".to_owned(),
         false => names.join(", "),
@@ -340,17 +339,24 @@ fn no_kernel(source: &Source<'_>, program: &Program) -> Error {
     .into()
 }
 
-/// The names of a program's kernels.
-fn names_in(program: &Program) -> Vec<String> {
-    let kernels = cl3::kernel::create_kernels_in_program(program.raw()).unwrap_or_default();
-    let kernels = kernels.into_iter().map(Kernel::new);
-    kernels
-        .filter_map(|kernel| {
-            let what = cl3::kernel::CL_KERNEL_FUNCTION_NAME;
-            let name = cl3::kernel::get_kernel_info(kernel.raw(), what).ok()?;
-            Some(name.to_string().trim_end_matches('\0').to_owned())
-        })
-        .collect()
+/// The kernels of a program that is built with these options.
+pub(super) fn kernels_of(program: &Program, options: &str) -> Vec<Kernel> {
+    let kernels = || {
+        let kernels = cl3::kernel::create_kernels_in_program(program.raw()).unwrap_or_default();
+        kernels.into_iter().map(Kernel::new).collect::<Vec<_>>()
+    };
+    let there = kernels();
+    if !there.is_empty() {
+        return there;
+    }
+    // NVIDIA's OpenCL says none of a program that is not built for every device of its context.
+    let devices = cl3::program::get_program_info(program.raw(), CL_PROGRAM_DEVICES);
+    let devices = devices.map(|info| info.to_vec_intptr()).unwrap_or_default();
+    let devices: Vec<_> = devices.into_iter().map(|it| it as cl_device_id).collect();
+    match build_for(&devices, program, options) {
+        Ok(()) => kernels(),
+        Err(_) => there,
+    }
 }
 
 #[cfg(test)]

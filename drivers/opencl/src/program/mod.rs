@@ -3,13 +3,16 @@
 //! | file | what it is |
 //! |---|---|
 //! | `compile` | from code to a kernel: printing, compiling, build logs |
+//! | `description` | what OpenCL says of a program that it compiles |
 //! | `grids` | grids that must not be in use at once |
 //! | `launch` | from what a launch passes to calls; faults |
 
 mod compile;
+mod description;
 mod grids;
 mod launch;
 
 pub(crate) use compile::{Compiled, compile};
+pub(crate) use description::describe;
 pub(crate) use grids::{Whereabouts, forget};
 pub(crate) use launch::{FaultRead, FaultRecord, Launch};

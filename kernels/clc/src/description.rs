@@ -1,0 +1,68 @@
+//! Programs that are read for a device: by this machine's compiler, or by the device's driver.
+
+use crate::client::{ClcError, is_available};
+use crate::compiler::tools::MISSING;
+use crate::metadata::{Description, ProgramText};
+use crate::program::{Program, SHARED_VARIABLES};
+use quipu_scheduler::{Device, Error, ErrorKind, Result};
+
+/// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver on a machine without one. The
+/// client's launches share no variables.
+///
+/// # Errors
+/// [`ErrorKind::Kernel`] if the compiler refuses the text, with its log as the message; [`ErrorKind::InvalidArgument`] if it
+/// refuses an option; [`ErrorKind::Unsupported`] if there is no compiler.
+pub fn describe(device: &Device, program: &ProgramText) -> Result<Description> {
+    if !is_available() && !device.driver().runs_native_code() {
+        return describe_by_driver(device, program);
+    }
+    let read = Program::new(&program.source, &program.options);
+    let read = read.and_then(|read| match read.variable_bytes() {
+        0 => Ok(read),
+        _ => Err(ClcError::Refused(SHARED_VARIABLES.to_owned())),
+    });
+    let read = read.map_err(|error| error_of(&error, device.driver_name()))?;
+    Ok(Description {
+        kernels: read.kernels().to_vec(),
+        log: read.warnings().to_owned(),
+    })
+}
+
+/// Has a device's driver read a program.
+///
+/// # Errors
+/// As [`describe`]; if the driver is lost.
+pub fn describe_by_driver(device: &Device, program: &ProgramText) -> Result<Description> {
+    let description = device.driver().describe(device.index(), program)?;
+    let description = description.downcast::<Description>();
+    description
+        .map(|description| *description)
+        .map_err(|_| unsupported(device.driver_name(), "say what programs in OpenCL C have"))
+}
+
+fn unsupported(driver: &'static str, what: &str) -> Error {
+    ErrorKind::Unsupported {
+        driver,
+        what: what.to_owned(),
+        instead: MISSING,
+    }
+    .into()
+}
+
+fn error_of(error: &ClcError, driver: &'static str) -> Error {
+    match error {
+        ClcError::Missing | ClcError::NoCompiler | ClcError::NoTranslator => {
+            unsupported(driver, "compile OpenCL C")
+        }
+        ClcError::Option(_) => ErrorKind::InvalidArgument {
+            what: "compile OpenCL C",
+            problem: error.to_string(),
+        }
+        .into(),
+        _ => ErrorKind::Kernel {
+            what: "compiling OpenCL C".to_owned(),
+            message: error.to_string(),
+        }
+        .into(),
+    }
+}
