@@ -1,6 +1,7 @@
 //! Commands on the node, by their events.
 
 use crate::bulk::HostRegion;
+use crate::description::Answer;
 use crate::point::{Point, Times};
 use quipu_scheduler::Error;
 use std::collections::{HashMap, VecDeque};
@@ -27,6 +28,8 @@ pub(crate) struct Rare {
     pub(crate) transfer: u64,
     /// The node is to say how much of a read is in use.
     pub(crate) awaits_content: bool,
+    /// What the node says of a program.
+    pub(crate) answer: Option<Answer>,
     pub(crate) failure: Option<Error>,
     pub(crate) times: Option<Times>,
     /// What is sent to another node: which, and by which transfer there.

@@ -42,6 +42,7 @@
 
 mod bulk;
 mod clock;
+mod description;
 mod device;
 mod exit;
 mod failure;

@@ -6,6 +6,7 @@
 
 use crate::bulk::{Bytes, HostRegion, Job, Jobs};
 use crate::clock::LinkClock;
+use crate::description::Answer;
 use crate::failure::{Failures, Refusal};
 use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
@@ -103,7 +104,8 @@ pub(crate) struct State {
     after: Vec<After>,
     buffers: u32,
     bytes: u64,
-    programs: u32,
+    /// Programs on the node, and those that it reads.
+    pub(crate) programs: u32,
     /// What has failed last: others fail for it.
     failures: Failures,
     /// Ends since something was last sent, and with it acknowledged.
@@ -604,6 +606,30 @@ impl Link {
         self.flush();
     }
 
+    /// Fails if the node takes no further program of so many bytes.
+    pub(crate) fn check_program(
+        &self,
+        state: &State,
+        what: &str,
+        bytes: usize,
+    ) -> Result<(), Refusal> {
+        if let Some(lost) = self.loss() {
+            return Err(lost);
+        }
+        let (node, most) = (&self.node, self.terms.max_program_bytes);
+        if bytes > most as usize {
+            return Err(Refusal::NotSent(format!(
+                "{what} has {bytes} bytes, and node '{node}' takes programs of {most}"
+            )));
+        }
+        if state.programs >= self.terms.max_programs {
+            return Err(Refusal::Full(format!(
+                "node '{node}' takes no more programs"
+            )));
+        }
+        Ok(())
+    }
+
     /// A new program.
     pub(crate) fn create_program(
         &self,
@@ -613,23 +639,7 @@ impl Link {
         options: &str,
     ) -> Result<u64, Refusal> {
         let mut state = locked(&self.state);
-        if let Some(lost) = self.loss() {
-            return Err(lost);
-        }
-        if source.len() > self.terms.max_program_bytes as usize {
-            return Err(Refusal::NotSent(format!(
-                "kernel '{entry}' has {} bytes, and node '{}' takes programs of {}",
-                source.len(),
-                self.node,
-                self.terms.max_program_bytes
-            )));
-        }
-        if state.programs >= self.terms.max_programs {
-            return Err(Refusal::Full(format!(
-                "node '{}' takes no more programs",
-                self.node
-            )));
-        }
+        self.check_program(&state, &format!("kernel '{entry}'"), source.len())?;
         let program = state.last_program + 1;
         self.put(&Message::CreateProgram(CreateProgram {
             program,
@@ -663,9 +673,13 @@ impl Link {
             let Some(flying) = untold(&mut state, event) else {
                 return false;
             };
-            let rare = flying.rare.as_ref();
-            if rare.is_some_and(|rare| rare.region.is_some() || rare.awaits_content) {
-                // Its bytes should have come before.
+            let rare = flying.rare.as_deref();
+            let lacks = |rare: &Rare| {
+                let is_whole = rare.answer.as_ref().is_none_or(Answer::is_whole);
+                rare.region.is_some() || rare.awaits_content || !is_whole
+            };
+            if rare.is_some_and(lacks) {
+                // Its bytes, or the rest of its answer, should have come before.
                 return false;
             }
             if times.is_some() {

@@ -17,7 +17,8 @@ pub struct Allocation {
 }
 
 impl Device {
-    fn here(&self) -> Route {
+    /// How commands go that are done at once.
+    pub(crate) fn here(&self) -> Route {
         Route {
             device: self.number,
             ..Route::default()
@@ -96,6 +97,15 @@ impl Device {
 
     /// Waits for the end of a command of this device's that was sent.
     pub(crate) fn wait(&self, point: &Point) -> Result<(), Refusal> {
+        self.wait_for_end(point)?;
+        match point.take_failure() {
+            None => Ok(()),
+            Some(error) => Err(Refusal::NotSent(error.to_string())),
+        }
+    }
+
+    /// The same, whether or not the command has failed.
+    pub(crate) fn wait_for_end(&self, point: &Point) -> Result<(), Refusal> {
         point.wake_here();
         self.link.flush();
         self.link.flush_others();
@@ -103,17 +113,13 @@ impl Device {
         self.link.leave_to_keeper();
         loop {
             if point.is_finished() {
-                break;
+                return Ok(());
             }
             // Not before nothing touches the bytes any more.
             if let Some(lost) = self.link.loss() {
                 return Err(lost);
             }
             std::thread::park();
-        }
-        match point.take_failure() {
-            None => Ok(()),
-            Some(error) => Err(Refusal::NotSent(error.to_string())),
         }
     }
 }

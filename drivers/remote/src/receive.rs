@@ -109,6 +109,13 @@ impl Link {
             Message::Failed(failed) => self.failed(failed),
             Message::ReadBytes(read) => self.read_bytes(read.event, read.bytes),
             Message::Content(content) => self.content(content.event, content.length),
+            Message::BuildLog(log) => self.answered(log.event, |answer| answer.log(log.text)),
+            Message::KernelDescription(kernel) => {
+                self.answered(kernel.event, |answer| answer.kernel(kernel))
+            }
+            Message::ParameterDescription(parameter) => {
+                self.answered(parameter.event, |answer| answer.parameter(parameter))
+            }
             Message::DeviceLost(lost) => {
                 // What is to be done there fails, one by one.
                 tracing::warn!(
@@ -125,7 +132,7 @@ impl Link {
         if known {
             Ok(())
         } else {
-            Err("an end, or bytes, of a command that is none")
+            Err("an end, bytes, or an answer, of a command that is none")
         }
     }
 

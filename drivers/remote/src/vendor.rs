@@ -9,9 +9,10 @@ use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
+use quipu_clc::ProgramText;
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
-use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, Work};
+use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, Work, error};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_link::session::{Greeted, NodeDevice};
 use quipu_link::stream::{Duplex, Incoming};
@@ -271,6 +272,16 @@ impl Vendor for Remote {
         _width: IndexWidth,
     ) -> Result<Program> {
         program::create(device, code)
+    }
+
+    fn describe(
+        &self,
+        device: &Device,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        let text = program.downcast_ref::<ProgramText>();
+        let text = text.ok_or_else(|| error::unread(Self::NAME))?;
+        Ok(Box::new(device.describe(text)?))
     }
 
     fn reserve(&self, device: &Device, size: u64) -> std::result::Result<Allocation, Refusal> {

@@ -9,11 +9,11 @@ use quipu_link::LinkError;
 use quipu_node::Limits;
 use quipu_protocol::batch::Batch;
 use quipu_protocol::message::{
-    Chunk, ContentSize, ContentSizes, CreateProgram, Failure, FreeBuffer, GoodbyeReason, Launch,
-    Message, Operation, Parameter, ParameterKind, Ping, Placeholder, ProgramFormat, ReadContent,
-    Refusal, Resolve, Wait, Word, Write,
+    Chunk, ContentSize, ContentSizes, CreateProgram, Describe, Failure, FreeBuffer, GoodbyeReason,
+    Launch, Message, Operation, Parameter, ParameterKind, Ping, Placeholder, ProgramFormat,
+    ReadContent, Refusal, Resolve, Wait, Word, Write,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, SENT_CONTENT};
 use quipu_scheduler::{Device, Driver};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -63,6 +63,14 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
         extents: &[],
         values: &[],
     });
+    let describe = Operation::Describe(Describe {
+        source: "kernel void f() {}",
+        options: "",
+    });
+    let mut described_far = command(1, &[], describe);
+    if let Message::Command(command) = &mut described_far {
+        command.device = 1;
+    }
     let placeholders: Vec<_> = (1..=65)
         .map(|event| Message::Placeholder(Placeholder { event, peer: 0 }))
         .collect();
@@ -103,6 +111,16 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
             limit,
         ),
         ("too many programs", (1..=3).map(text).collect(), limit),
+        (
+            "a program to read beside as many as there may be",
+            vec![text(1), text(2), command(1, &[], describe)],
+            limit,
+        ),
+        (
+            "a program to read for a device that is not there",
+            vec![described_far],
+            protocol,
+        ),
         (
             "a program that never was",
             vec![command(1, &[], launch)],
@@ -254,6 +272,16 @@ fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
     let (_rig, mut client) = has(SENT_CONTENT);
     assert_eq!(client.end_of(2), None);
     let (_rig, mut client) = has(CONTENT);
+    assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+    let rig = Rig::with_folder(Limits::default(), |options, _| options.lacks = DESCRIPTIONS);
+    let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
+    assert!(!greeted.terms.describes());
+    let mut client = Client::over(greeted.connection, &greeted.terms, 0);
+    let describe = Operation::Describe(Describe {
+        source: "kernel void f() {}",
+        options: "",
+    });
+    client.send(&[command(1, &[], describe)]);
     assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
 }
 

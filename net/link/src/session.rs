@@ -12,8 +12,8 @@ use quipu_protocol::message::{
     QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OFFSETS, OLDEST_VERSION,
-    PROTOCOL, PULSE, SENT_CONTENT,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OFFSETS,
+    OLDEST_VERSION, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,6 +211,12 @@ impl Terms {
     #[must_use]
     pub fn takes_offsets(&self) -> bool {
         self.features & OFFSETS != 0
+    }
+
+    /// True if the node reads programs for a client without a compiler.
+    #[must_use]
+    pub fn describes(&self) -> bool {
+        self.features & DESCRIPTIONS != 0
     }
 
     /// True if the node says on which lanes profiled commands ran.

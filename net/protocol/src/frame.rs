@@ -151,6 +151,8 @@ kinds! {
     Resolve = 0x39, "resolve", Client, Command;
     /// A command is not to be run.
     Cancel = 0x3a, "cancel", Client, Command;
+    /// A program is read, and its kernels are told.
+    Describe = 0x3b, "describe", Client, Command;
     /// Commands that have succeeded.
     Completed = 0x50, "completed", Node, Command;
     /// Commands that have succeeded, and when.
@@ -165,6 +167,12 @@ kinds! {
     Content = 0x55, "content", Node, Command;
     /// Commands that have succeeded, when, and where.
     Ran = 0x56, "ran", Node, Command;
+    /// A part of what a compiler says of a program.
+    BuildLog = 0x57, "build log", Node, Command;
+    /// A kernel of a program.
+    KernelDescription = 0x58, "kernel description", Node, Command;
+    /// A parameter of a program's kernel.
+    ParameterDescription = 0x59, "parameter description", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
     /// What follows of a transfer is zeros.

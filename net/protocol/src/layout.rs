@@ -80,6 +80,7 @@ layouts! {
     }
     ReadContent[40] { buffer: U64, offset: U64, row: U64, transfer: U64, size: U64, }
     ContentSizes[16] { event: U64, count: U32, reserved: U32, }
+    Describe[8] { source_length: U32, options_length: U16, reserved: U16, }
     Peer[120] {
         peer: U64, epoch: U32, wait_ms: U32, session: [u8; 16], key: [u8; 32], ticket: [u8; 32], ip: [u8; 16],
         port: U16, role: u8, routed: u8, reserved: U32,
@@ -103,6 +104,14 @@ layouts! {
     ReadBytes[16] { event: U64, length: U32, reserved: U32, }
     Content[16] { event: U64, length: U64, }
     DeviceLost[8] { device: U32, memory_lost: U16, text_length: U16, }
+    BuildLog[16] { event: U64, text_length: U16, reserved: [u8; 6], }
+    KernelDescription[40] {
+        event: U64, local_bytes: U64, required_local_size: [U32; 3], parameter_count: U16, flags: U16,
+        name_length: U16, attributes_length: U16, reserved: U32,
+    }
+    ParameterDescription[24] {
+        event: U64, class: U16, flags: U16, size: U32, align: U32, name_length: U16, type_length: U16,
+    }
     Chunk[24] { transfer: U64, offset: U64, length: U32, reserved: U32, }
     Rest[16] { transfer: U64, offset: U64, }
 }

@@ -102,6 +102,9 @@ pub const OFFSETS: u64 = 256;
 /// The feature that both sides agree on: the node takes [`ContentSizes`](message::ContentSizes).
 pub const CONTENT_SIZES: u64 = 512;
 
+/// The feature that both sides agree on: the node takes [`Describe`](message::Describe).
+pub const DESCRIPTIONS: u64 = 1024;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -112,7 +115,8 @@ pub const FEATURES: u64 = compression::LZ4
     | SENT_CONTENT
     | PULSE
     | OFFSETS
-    | CONTENT_SIZES;
+    | CONTENT_SIZES
+    | DESCRIPTIONS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -47,6 +47,12 @@ pub const MAX_CONTENT_SIZES: usize = 255;
 /// Links that a node tells of at once, at most: as many as find room in the smallest frame that a side takes.
 pub const MAX_LINKS: usize = 128;
 
+/// Kernels of a program that is described, at most.
+pub const MAX_KERNELS: usize = 4096;
+
+/// Bytes of the log of a program that is described, at most.
+pub const MAX_LOG: usize = 1 << 18;
+
 /// Bytes of a buffer, at most: 4 TiB less one.
 pub const MAX_BUFFER: u64 = (1 << 42) - 1;
 

@@ -160,6 +160,96 @@ fn what_a_receiver_would_refuse_is_not_sent() {
 }
 
 #[test]
+fn descriptions_that_make_no_sense_are_not_sent() {
+    let describe = |source, waits: &[Wait]| {
+        Message::Command(Command {
+            event: 5,
+            device: 0,
+            queue: 0,
+            priority: Priority::Normal,
+            profiled: false,
+            waits: support::kept(waits),
+            operation: Operation::Describe(Describe {
+                source,
+                options: "",
+            }),
+        })
+    };
+    refused(&describe("", &[]), 1, "without source");
+    refused(&describe("a\0b", &[]), 1, "the source");
+    refused(&describe("a", &[Wait::needs(1)]), 1, "waits for nothing");
+    let log = |text| Message::BuildLog(BuildLog { event: 5, text });
+    refused(&log(""), 1, "without a text");
+    refused(&log(&"a".repeat(4097)), 1, "is 4097; it is 0 to 4096");
+    let kernel = KernelDescription {
+        event: 5,
+        name: "f",
+        attributes: "",
+        parameters: 256,
+        required_local_size: Some([1, 1, 1]),
+        local_bytes: 0,
+        has_barriers: false,
+        reaches_beyond: false,
+    };
+    for (wrong, because) in [
+        (KernelDescription { name: "", ..kernel }, "without a name"),
+        (
+            KernelDescription {
+                parameters: 257,
+                ..kernel
+            },
+            "is 257; it is 0 to 256",
+        ),
+        (
+            KernelDescription {
+                required_local_size: Some([8, 0, 1]),
+                ..kernel
+            },
+            "no work-items",
+        ),
+    ] {
+        refused(&Message::KernelDescription(wrong), 1, because);
+    }
+    let value = ParameterDescription {
+        event: 5,
+        class: ParameterClass::Value,
+        is_read: false,
+        is_written: false,
+        is_const: false,
+        is_restrict: false,
+        is_volatile: false,
+        size: [12, 4],
+        name: "x",
+        type_name: "int3",
+    };
+    for (wrong, because) in [
+        (
+            ParameterDescription {
+                size: [12, 3],
+                ..value
+            },
+            "no power of two",
+        ),
+        (
+            ParameterDescription {
+                is_read: true,
+                ..value
+            },
+            "only memory and images",
+        ),
+        (
+            ParameterDescription {
+                class: ParameterClass::Local,
+                ..value
+            },
+            "only a value has a size",
+        ),
+    ] {
+        refused(&Message::ParameterDescription(wrong), 1, because);
+    }
+}
+
+#[test]
 fn links_that_make_no_sense_are_not_sent() {
     let load = LinkLoad {
         session: 1,

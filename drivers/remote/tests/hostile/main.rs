@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod description;
 #[path = "../../../../frontends/node/tests/fuzz/lane.rs"]
 #[allow(dead_code, reason = "clients use more of it")]
 mod lane;

@@ -13,7 +13,7 @@ use crate::node::Shared;
 use quipu_protocol::message::{
     self, Command, ContentSize, Message, Operation, Parameter, ParameterKind, Resolve, Wait,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, OFFSETS, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, OFFSETS, SENT_CONTENT};
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
 use smallvec::SmallVec;
@@ -341,6 +341,14 @@ impl Work {
                     self.check_feature(OFFSETS)?;
                 }
                 self.launch(command, launch, waits)
+            }
+            Operation::Describe(describe) => {
+                self.check_feature(DESCRIPTIONS)?;
+                let asked = self.objects.describe(command.device, describe)?;
+                Ok(asked.map(|(event, answer)| Begun {
+                    event: Some(event),
+                    result: ends::Result::Described(answer),
+                }))
             }
             Operation::Send(send) => self.send(command, send, waits),
             Operation::SendContent(send) => {

@@ -8,6 +8,7 @@
 //! 3. Else the session's own thread is woken, which sends what there is then.
 
 use super::bulk::Bulk;
+use super::description::Answer;
 use super::landing::Landing;
 use crate::failure::Told;
 use crate::locked;
@@ -46,6 +47,8 @@ pub(crate) enum Result {
     Transferred(u64),
     /// How many are in use, and these, unless they come with a transfer.
     Content(u64, Arc<OnceLock<Content>>),
+    /// What a compiler has found in a program, and how that ended.
+    Described(Answer),
 }
 
 /// The lane on which the host does something, which is none of the device's own.
@@ -63,6 +66,7 @@ enum End {
     Read(u64, Arc<Landing>),
     /// How many bytes are in use, and those that come with it.
     Content(u64, u64, Content),
+    Described(u64, Answer),
     Failed(u64, u64, Told),
 }
 
@@ -143,13 +147,16 @@ impl Ends {
     /// What is to be said of a command that has ended.
     fn end(&self, pending: &mut Pending, id: u64, outcome: Outcome, result: &Result) -> End {
         match (outcome, result) {
+            (_, Result::Described(answer)) if answer.get().is_some() => {
+                End::Described(id, answer.clone())
+            }
             (Err(error), result) => {
                 if let Result::Transferred(transfer) | Result::Content(transfer, _) = result {
                     self.bulk.read_failed(*transfer);
                 }
                 pending.failed(id, &error)
             }
-            (Ok(()), Result::Plain) => End::Done(id),
+            (Ok(()), Result::Plain | Result::Described(_)) => End::Done(id),
             (Ok(()), Result::Transferred(_)) => End::Done(id),
             (Ok(()), Result::Read(bytes)) => End::Read(id, bytes.clone()),
             (Ok(()), Result::Content(transfer, content)) => {
@@ -210,6 +217,20 @@ impl Ends {
                         pending.push(&self.out, &Message::ReadBytes(read), None);
                     }
                     done.push(Word::new(id));
+                }
+                End::Described(id, answer) => {
+                    let Some(described) = answer.get() else {
+                        continue;
+                    };
+                    described.tell(id, |message| pending.push(&self.out, message, None));
+                    match described.outcome() {
+                        Ok(()) => done.push(Word::new(id)),
+                        Err(error) => {
+                            let told = Told::of(&error);
+                            let message = Message::Failed(told.message(id, 0));
+                            pending.push(&self.out, &message, Some(vec![id]));
+                        }
+                    }
                 }
                 End::Failed(id, cause, told) => {
                     let message = Message::Failed(told.message(id, cause));

@@ -30,6 +30,7 @@ mod bulk;
 mod commands;
 mod content;
 mod counters;
+mod description;
 mod ends;
 mod events;
 mod forward;

@@ -1,18 +1,20 @@
 //! A session's buffers, programs and queues.
 
 use super::Broken;
+use super::description::{Answer, Describer};
 use super::kernel::{Kind, NodeKernel, Pace};
 use super::text::{Compiled, TextLaunch, runs_texts};
 use crate::limits::Limits;
 use crate::native::{Launch, Maker, Parameter};
 use crate::node::Shared;
 use crate::watch::Stopwatch;
+use quipu_clc::ProgramText;
 use quipu_kernel_ir::{KernelText, TextLanguage};
-use quipu_protocol::message::{self, CreateBuffer, CreateProgram, ProgramFormat};
+use quipu_protocol::message::{self, CreateBuffer, CreateProgram, Describe, ProgramFormat};
 use quipu_scheduler::error::{BufferName, Unit};
 use quipu_scheduler::memory::mapping::HostQueue;
 use quipu_scheduler::{
-    BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, MemoryRef, Passed,
+    BuiltIn, BuiltInKernel, CodeKey, Context, Device, Error, ErrorKind, Event, MemoryRef, Passed,
     Priority, Queue, QueueOptions, Result,
 };
 use std::any::TypeId;
@@ -49,6 +51,7 @@ pub(crate) struct Objects {
     bytes: u64,
     programs: BTreeMap<u64, Program>,
     last_program: u64,
+    describer: Describer,
     queues: BTreeMap<(u32, u8, bool), Queue>,
     /// For what goes straight between buffers and the network.
     host: Option<HostQueue>,
@@ -65,9 +68,11 @@ impl Objects {
             let timer = &node.options.timer;
             (!limit.is_zero()).then(|| Stopwatch::new(timer.clone(), session))
         };
+        let compiling = stopwatch(limits.compile_time);
         Self {
             stopwatch: stopwatch(limits.run_time),
-            compiling: stopwatch(limits.compile_time),
+            describer: Describer::new(compiling.clone()),
+            compiling,
             node,
             context,
             buffers: BTreeMap::new(),
@@ -154,6 +159,37 @@ impl Objects {
         Ok(Ok(memory.clone()))
     }
 
+    /// Fails if a program of so many bytes is more than the session may have.
+    fn check_program(&self, bytes: usize) -> std::result::Result<(), Broken> {
+        let limits = self.limits();
+        let programs = self.programs.len() + self.describer.pending();
+        if programs >= limits.programs as usize || bytes > limits.program_bytes as usize {
+            return Err(Broken::limit(
+                "more programs, or longer ones, than the welcome allows",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has a program read for a device. Gives the event of its end, and what the answer will be in.
+    pub(crate) fn describe(
+        &mut self,
+        device: u32,
+        describe: &Describe<'_>,
+    ) -> std::result::Result<Result<(Event, Answer)>, Broken> {
+        self.check_program(describe.source.len())?;
+        let Some(device) = self.node.options.devices.get(device as usize) else {
+            return Err(Broken::rule(
+                "a command names a device that the node does not have",
+            ));
+        };
+        let program = ProgramText {
+            source: describe.source.into(),
+            options: describe.options.to_owned(),
+        };
+        Ok(self.describer.ask(device, program))
+    }
+
     pub(crate) fn create_program(
         &mut self,
         create: &CreateProgram<'_>,
@@ -164,14 +200,7 @@ impl Objects {
                 "a program's id is not larger than those before",
             ));
         }
-        let limits = self.limits();
-        if self.programs.len() >= limits.programs as usize
-            || create.source.len() > limits.program_bytes as usize
-        {
-            return Err(Broken::limit(
-                "more programs, or longer ones, than the welcome allows",
-            ));
-        }
+        self.check_program(create.source.len())?;
         let program = match create.format {
             ProgramFormat::OpenClC => {
                 let source = std::str::from_utf8(create.source);

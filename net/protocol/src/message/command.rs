@@ -1,6 +1,7 @@
 //! Commands: what is to be done, with what, and after what.
 
 use super::cursor::{Cursor, RESERVED, check_id, zero};
+use super::description::Describe;
 use super::launch::Launch;
 use super::peer::{Receive, SendBytes, SendContent};
 use super::{Body, Word, numbers};
@@ -101,6 +102,8 @@ pub enum Operation<'a> {
     Read(Read<'a>),
     /// A read of what is in use, for the client.
     ReadContent(ReadContent),
+    /// A program is read, and its kernels are told.
+    Describe(Describe<'a>),
     /// Bytes go to another node.
     Send(SendBytes),
     /// What is in use goes to another node.
@@ -123,6 +126,7 @@ impl<'a> Command<'a> {
             Operation::Write(_) => Kind::Write,
             Operation::Read(_) => Kind::Read,
             Operation::ReadContent(_) => Kind::ReadContent,
+            Operation::Describe(_) => Kind::Describe,
             Operation::Send(_) => Kind::Send,
             Operation::SendContent(_) => Kind::SendContent,
             Operation::Receive(_) => Kind::Receive,
@@ -146,6 +150,7 @@ impl<'a> Command<'a> {
             Kind::Write => Write::read(waits, cursor)?,
             Kind::Read => Read::read(waits, cursor)?,
             Kind::ReadContent => ReadContent::read(waits, cursor)?,
+            Kind::Describe => Describe::read(waits, cursor)?,
             Kind::Send => SendBytes::read(waits, cursor)?,
             Kind::SendContent => SendContent::read(waits, cursor)?,
             Kind::Receive => Receive::read(waits, cursor)?,
@@ -186,6 +191,13 @@ impl<'a> Command<'a> {
             Operation::Write(write) => write.check(),
             Operation::Read(read) => read.check(),
             Operation::ReadContent(read) => read.check(),
+            Operation::Describe(describe) => {
+                holds(
+                    self.waits.is_empty() && !self.profiled,
+                    "a description waits for nothing, and is not profiled",
+                )?;
+                describe.check()
+            }
             Operation::Send(send) => send.check(),
             Operation::SendContent(send) => send.check(),
             Operation::Receive(receive) => receive.check(),
@@ -212,6 +224,7 @@ impl<'a> Command<'a> {
             Operation::Write(write) => write.write(waits, out),
             Operation::Read(read) => read.write(waits, out),
             Operation::ReadContent(read) => read.write(waits, out),
+            Operation::Describe(describe) => describe.write(waits, out),
             Operation::Send(send) => send.write(waits, out),
             Operation::SendContent(send) => send.write(waits, out),
             Operation::Receive(receive) => receive.write(waits, out),

@@ -10,6 +10,7 @@
 //! | [`link`] | what goes over the connections of a client's sessions |
 //! | [`resource`] | buffers and programs |
 //! | [`command`] | commands, and what they wait for |
+//! | [`description`] | a program's kernels, for a client without a compiler |
 //! | [`launch`] | a kernel's launch, and what is passed to it |
 //! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read |
 //! | [`bulk`] | chunks of transfers |
@@ -23,6 +24,7 @@ pub mod bulk;
 pub mod command;
 pub mod connection;
 mod cursor;
+pub mod description;
 pub mod enrolment;
 pub mod event;
 pub mod launch;
@@ -41,6 +43,9 @@ pub use command::{
 pub use connection::{
     Acknowledge, DataOrder, Goodbye, GoodbyeReason, Hello, Ping, Pong, Refusal, Refuse, Role,
     SessionId, Welcome,
+};
+pub use description::{
+    BuildLog, Describe, KernelDescription, ParameterClass, ParameterDescription,
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
@@ -109,7 +114,7 @@ pub enum Message<'a> {
     Ticket(Ticket),
     /// The answer.
     Admitted(Admitted),
-    /// A command, of one of ten kinds.
+    /// A command, of one of eleven kinds.
     Command(Command<'a>),
     /// How much of a command's buffers is in use.
     ContentSizes(ContentSizes<'a>),
@@ -131,6 +136,12 @@ pub enum Message<'a> {
     ReadBytes(ReadBytes<'a>),
     /// How much of a read is in use.
     Content(Content),
+    /// A part of what a compiler says of a program.
+    BuildLog(BuildLog<'a>),
+    /// A kernel of a program.
+    KernelDescription(KernelDescription<'a>),
+    /// A parameter of a program's kernel.
+    ParameterDescription(ParameterDescription<'a>),
     /// A device is lost.
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
@@ -205,7 +216,7 @@ macro_rules! messages {
             Ok(match kind {
                 $(Kind::$name => Message::$name(read(body)?),)*
                 Kind::Nothing | Kind::Launch | Kind::Fill | Kind::Copy | Kind::Write | Kind::Read
-                | Kind::ReadContent | Kind::Send | Kind::SendContent | Kind::Receive => {
+                | Kind::ReadContent | Kind::Describe | Kind::Send | Kind::SendContent | Kind::Receive => {
                     let mut cursor = Cursor::new(body);
                     let command = Command::read(kind, &mut cursor)?;
                     cursor.finish()?;
@@ -223,7 +234,8 @@ macro_rules! messages {
 
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Links, Device, Redirect, CreateBuffer, FreeBuffer,
-    CreateProgram, FreeProgram, ContentSizes, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content, DeviceLost,
+    CreateProgram, FreeProgram, ContentSizes, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content,
+    BuildLog, KernelDescription, ParameterDescription, DeviceLost,
     Chunk, Rest, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 

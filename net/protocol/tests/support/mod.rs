@@ -402,6 +402,44 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 size: 10.into(),
             }]),
         }),
+        Message::Command(Command {
+            event: 36,
+            device: 3,
+            queue: 9,
+            priority: Priority::High,
+            profiled: false,
+            waits: &[],
+            operation: Operation::Describe(Describe {
+                source: "kernel void f() {}",
+                options: "-w",
+            }),
+        }),
+        Message::BuildLog(BuildLog {
+            event: 36,
+            text: "a warning",
+        }),
+        Message::KernelDescription(KernelDescription {
+            event: 36,
+            name: "f",
+            attributes: "vec_type_hint(int)",
+            parameters: 2,
+            required_local_size: Some([8, 4, 1]),
+            local_bytes: 256,
+            has_barriers: true,
+            reaches_beyond: true,
+        }),
+        Message::ParameterDescription(ParameterDescription {
+            event: 36,
+            class: ParameterClass::Constant,
+            is_read: true,
+            is_written: false,
+            is_const: true,
+            is_restrict: false,
+            is_volatile: true,
+            size: [0, 0],
+            name: "in",
+            type_name: "float*",
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

@@ -84,7 +84,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 41 {
+    let message = match draw.byte() % 44 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -275,6 +275,23 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             event: draw.id(),
             length: draw.up_to(MAX_BUFFER),
         }),
+        41 => Message::BuildLog(BuildLog {
+            event: draw.id(),
+            text: if draw.flag() { "ä\n" } else { "a warning" },
+        }),
+        42 => Message::KernelDescription(KernelDescription {
+            event: draw.id(),
+            name: if draw.flag() { "ä" } else { "saxpy" },
+            attributes: draw.text(4096),
+            parameters: draw.up_to(256) as u16,
+            required_local_size: draw
+                .flag()
+                .then(|| std::array::from_fn(|_| draw.small().max(1))),
+            local_bytes: draw.number(),
+            has_barriers: draw.flag(),
+            reaches_beyond: draw.flag(),
+        }),
+        43 => parameter_description(draw),
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {
@@ -282,6 +299,27 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
         false => 0,
     };
     (message, sequence)
+}
+
+fn parameter_description(draw: &mut Draw<'_>) -> Message<'static> {
+    use ParameterClass::{Constant, Global, Image, Value};
+    let class = draw.one_of(ParameterClass::ALL);
+    let is_memory = matches!(class, Global | Constant | Image);
+    Message::ParameterDescription(ParameterDescription {
+        event: draw.id(),
+        class,
+        is_read: draw.flag() && is_memory,
+        is_written: draw.flag() && is_memory,
+        is_const: draw.flag(),
+        is_restrict: draw.flag(),
+        is_volatile: draw.flag(),
+        size: match class {
+            Value => [draw.small(), 1 << draw.up_to(31)],
+            _ => [0; 2],
+        },
+        name: draw.text(256),
+        type_name: draw.text(256),
+    })
 }
 
 fn profile(draw: &mut Draw<'_>) -> Profile {
@@ -521,7 +559,7 @@ fn send_bytes(draw: &mut Draw<'_>) -> SendBytes {
 }
 
 fn command(draw: &mut Draw<'_>) -> Message<'static> {
-    let operation = match draw.byte() % 10 {
+    let operation = match draw.byte() % 11 {
         0 => Operation::Nothing,
         1 => Operation::Launch(launch(draw)),
         2 => {
@@ -574,6 +612,10 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
                 size: if buffer == 1 { 2 } else { buffer - 1 },
             })
         }
+        10 => Operation::Describe(Describe {
+            source: "kernel void saxpy() { /* ü */ }",
+            options: draw.text(4096),
+        }),
         5 => Operation::Send(send_bytes(draw)),
         9 => {
             let all = send_bytes(draw);
@@ -599,7 +641,9 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
         }),
     };
     let event = draw.id();
+    let is_plain = matches!(operation, Operation::Describe(_));
     let waits = match event {
+        _ if is_plain => 0,
         1 => 0,
         _ => 32,
     };
@@ -608,7 +652,7 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
         device: draw.up_to(1023) as u32,
         queue: draw.small(),
         priority: draw.one_of(Priority::ALL),
-        profiled: draw.flag(),
+        profiled: draw.flag() && !is_plain,
         waits: draw.list(waits, |draw| {
             let other = draw.between(1, event - 1);
             if draw.flag() {

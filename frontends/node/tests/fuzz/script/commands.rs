@@ -54,8 +54,30 @@ impl Script<'_> {
         }
     }
 
+    /// Programs that the node has, or still reads.
+    fn programs_there(&mut self) -> usize {
+        let unended = &self.unended;
+        self.reading.retain(|event| unended.contains(event));
+        self.programs.len() + self.reading.len()
+    }
+
+    pub(super) fn describe(&mut self) {
+        if self.programs_there() >= 14 && !self.errs() {
+            return;
+        }
+        let texts = ["kernel void f() {}", "kernel void f(", "no program"];
+        let source = self.random.one_of(&texts).unwrap();
+        let describe = Describe {
+            source,
+            options: "",
+        };
+        if self.command(Operation::Describe(describe)) {
+            self.reading.push(self.last.event);
+        }
+    }
+
     pub(super) fn create_program(&mut self) {
-        if self.programs.len() >= 14 && !self.errs() {
+        if self.programs_there() >= 14 && !self.errs() {
             return;
         }
         let program = self.next_id(self.last.program);

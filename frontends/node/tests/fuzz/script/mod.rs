@@ -87,6 +87,8 @@ pub(crate) struct Script<'a> {
     visits: Vec<Lane>,
     buffers: Vec<(u64, u64)>,
     programs: Vec<u64>,
+    /// Commands that describe programs, as far as their ends were not told when this was last looked at.
+    reading: Vec<u64>,
     /// Events that may be waited for.
     events: Vec<u64>,
     placeholders: Vec<u64>,
@@ -143,6 +145,7 @@ impl<'a> Script<'a> {
             visits: Vec::new(),
             buffers: Vec::new(),
             programs: Vec::new(),
+            reading: Vec::new(),
             events: Vec::new(),
             placeholders: Vec::new(),
             coming: Vec::new(),
@@ -266,7 +269,11 @@ impl<'a> Script<'a> {
     /// Puts a command with this operation.
     fn command(&mut self, operation: Operation<'_>) -> bool {
         let event = self.next_id(self.last.event);
-        let waits = self.waits(event);
+        let is_plain = matches!(operation, Operation::Describe(_));
+        let waits = match is_plain {
+            true => Vec::new(),
+            false => self.waits(event),
+        };
         let device = match self.errs() {
             true => 2 + self.random.below(1000) as u32,
             false => self.random.below(2) as u32,
@@ -277,7 +284,7 @@ impl<'a> Script<'a> {
             device,
             queue: 7,
             priority,
-            profiled: self.random.once_in(4),
+            profiled: self.random.once_in(4) && !is_plain,
             waits: &waits,
             operation,
         }));
@@ -312,9 +319,10 @@ impl<'a> Script<'a> {
                     self.programs = programs;
                 }
             }
-            22..26 => {
+            22..25 => {
                 self.command(Operation::Nothing);
             }
+            25 => self.describe(),
             26..34 => self.fill(),
             34..40 => self.copy(),
             40..50 => self.write(),

@@ -1,0 +1,198 @@
+//! Programs that a node reads for this machine.
+//!
+//! The question is a command. The node's answer comes in several messages before the command's end, and is gathered where the
+//! thread that asked finds it afterwards.
+
+use crate::device::Device;
+use crate::failure::Refusal;
+use crate::flights::{Flying, Rare};
+use crate::link::{Link, Route};
+use crate::locked;
+use crate::point::Point;
+use crate::receive::is_receiver;
+use quipu_clc::{Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramText};
+use quipu_device_queue::{VendorDevice as _, error};
+use quipu_protocol::limits::{MAX_KERNELS, MAX_LOG};
+use quipu_protocol::message::{
+    Describe, KernelDescription, Operation, ParameterClass, ParameterDescription, Takes,
+};
+use quipu_scheduler::{ErrorKind, Result};
+use std::sync::{Arc, Mutex};
+
+/// What a node has said of a program so far.
+#[derive(Clone, Default)]
+pub(crate) struct Answer(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    description: Description,
+    /// Parameters of the last kernel that are still to come.
+    missing: usize,
+}
+
+impl Answer {
+    /// True if no parameter is still to come.
+    pub(crate) fn is_whole(&self) -> bool {
+        locked(&self.0).missing == 0
+    }
+
+    /// Takes the next part of the log. False if the log gets too long.
+    pub(crate) fn log(&self, text: &str) -> bool {
+        let log = &mut locked(&self.0).description.log;
+        log.push_str(text);
+        log.len() <= MAX_LOG
+    }
+
+    /// Takes the next kernel. False if there are too many, or one before lacks parameters.
+    pub(crate) fn kernel(&self, kernel: &KernelDescription<'_>) -> bool {
+        let mut told = locked(&self.0);
+        let kernels = &mut told.description.kernels;
+        kernels.push(KernelInfo {
+            name: kernel.name.to_owned(),
+            parameters: Vec::new(),
+            required_local_size: kernel.required_local_size,
+            attributes: kernel.attributes.lines().map(str::to_owned).collect(),
+            local_bytes: kernel.local_bytes,
+            has_barriers: kernel.has_barriers,
+            reaches_beyond: kernel.reaches_beyond,
+        });
+        let has_room = kernels.len() <= MAX_KERNELS;
+        has_room && std::mem::replace(&mut told.missing, kernel.parameters.into()) == 0
+    }
+
+    /// Takes the next parameter of the last kernel. False if there is none to come.
+    pub(crate) fn parameter(&self, parameter: &ParameterDescription<'_>) -> bool {
+        let mut told = locked(&self.0);
+        let Some(missing) = told.missing.checked_sub(1) else {
+            return false;
+        };
+        told.missing = missing;
+        let kernel = told.description.kernels.last_mut();
+        kernel.is_some_and(|kernel| {
+            kernel.parameters.push(parameter_of(parameter));
+            true
+        })
+    }
+
+    fn take(&self) -> Description {
+        std::mem::take(&mut locked(&self.0).description)
+    }
+}
+
+fn parameter_of(told: &ParameterDescription<'_>) -> ParameterInfo {
+    let access = match (told.is_read, told.is_written) {
+        (false, false) => MemoryAccess::None,
+        (true, false) => MemoryAccess::Read,
+        (false, true) => MemoryAccess::Write,
+        (true, true) => MemoryAccess::ReadWrite,
+    };
+    let [size, align] = told.size;
+    let qualifiers = [
+        ("const", told.is_const),
+        ("restrict", told.is_restrict),
+        ("volatile", told.is_volatile),
+    ];
+    let qualifiers = qualifiers.iter().filter(|(_, is_there)| *is_there);
+    let qualifiers: Vec<&str> = qualifiers.map(|(word, _)| *word).collect();
+    ParameterInfo {
+        name: told.name.to_owned(),
+        type_name: told.type_name.to_owned(),
+        qualifiers: qualifiers.join(" "),
+        is_constant: told.class == ParameterClass::Constant,
+        kind: match told.class {
+            ParameterClass::Value => ParameterKind::Value { size, align },
+            ParameterClass::Global | ParameterClass::Constant => ParameterKind::Memory(access),
+            ParameterClass::Local => ParameterKind::Local,
+            ParameterClass::Image => ParameterKind::Image(access),
+            ParameterClass::Sampler => ParameterKind::Sampler,
+        },
+    }
+}
+
+impl Link {
+    /// Has the node read a program. What it says comes into the answer before the point is over.
+    fn describe(
+        &self,
+        route: &Route,
+        program: &ProgramText,
+    ) -> std::result::Result<(Point, Answer), Refusal> {
+        let mut state = self.state();
+        self.check_room(&state)?;
+        self.check_program(&state, "a program", program.source.len())?;
+        let describe = Operation::Describe(Describe {
+            source: &program.source,
+            options: &program.options,
+        });
+        let point = Point::new(self.number, self.push(&mut state, route, &[], describe)?);
+        let answer = Answer::default();
+        let rare = Rare {
+            answer: Some(answer.clone()),
+            ..Rare::default()
+        };
+        self.fly(&mut state, Flying::new(point.clone(), 1).with(rare));
+        state.programs += 1;
+        Ok((point, answer))
+    }
+
+    /// The node says something of a program. False if nobody has asked, or it makes no sense.
+    pub(crate) fn answered(&self, event: u64, take: impl FnOnce(&Answer) -> bool) -> bool {
+        let mut state = self.state();
+        let flying = state.flying.get_mut(event);
+        let answer = flying.and_then(|flying| flying.rare.as_ref()?.answer.as_ref());
+        answer.is_some_and(take)
+    }
+}
+
+impl Device {
+    /// Has the node read a program, and waits for what it finds.
+    pub(crate) fn describe(&self, program: &ProgramText) -> Result<Description> {
+        let link = &self.link;
+        let unsupported = |what: String, instead| {
+            let driver = "remote";
+            Err(ErrorKind::Unsupported {
+                driver,
+                what,
+                instead,
+            }
+            .into())
+        };
+        if self.takes.0 & Takes::OPENCL_C == 0 {
+            return unsupported(
+                format!("compile OpenCL C on device '{}'", self.name()),
+                "install clang, lld and libLLVM on the node, or use a device that has a compiler",
+            );
+        }
+        if !link.terms.describes() {
+            return unsupported(
+                format!("have node '{}' read a program", link.node),
+                "update Quipu on the node, or install clang, lld and libLLVM on this machine",
+            );
+        }
+        let failed = |refusal: Refusal| error::of_call(self.name(), "read a program", &refusal);
+        if is_receiver() {
+            let text = "the thread that hears of the node's ends would have to wait for one";
+            return Err(failed(Refusal::Full(text.to_owned())));
+        }
+        let (point, answer) = link.describe(&self.here(), program).map_err(failed)?;
+        let waited = self.wait_for_end(&point);
+        link.state().programs -= 1;
+        waited.map_err(failed)?;
+        let description = answer.take();
+        match point.take_failure() {
+            None => Ok(description),
+            Some(error) => Err(with_log(error, description.log)),
+        }
+    }
+}
+
+/// The error of a program that the compiler refuses, with all of its log.
+fn with_log(error: quipu_scheduler::Error, log: String) -> quipu_scheduler::Error {
+    match error.kind() {
+        ErrorKind::Kernel { what, .. } if !log.is_empty() => ErrorKind::Kernel {
+            what: what.clone(),
+            message: log,
+        }
+        .into(),
+        _ => error,
+    }
+}

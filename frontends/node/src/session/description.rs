@@ -1,0 +1,225 @@
+//! Programs that are read for a client without a compiler.
+//!
+//! A session's first such command starts a thread, which reads one program after the other, so that other commands do not wait
+//! for a compiler. The thread ends with the session. Programs that wait for it count as programs of the session.
+
+use super::ends::Outcome;
+use crate::watch::Stopwatch;
+use quipu_clc::{Description, KernelInfo, ParameterInfo, ParameterKind, ProgramText};
+use quipu_protocol::limits::{MAX_KERNELS, MAX_LOG, MAX_NAME, MAX_PARAMETERS, MAX_TEXT};
+use quipu_protocol::message::{
+    BuildLog, KernelDescription, Message, ParameterClass, ParameterDescription, presentable,
+};
+use quipu_scheduler::{Device, Error, ErrorKind, Event, UserEvent};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+
+/// The answer to a command that describes a program, once there is one.
+pub(crate) type Answer = Arc<OnceLock<Described>>;
+
+/// What a command that describes a program found, and how it ended.
+pub(crate) struct Described {
+    description: Description,
+    outcome: Outcome,
+}
+
+struct Question {
+    device: Device,
+    program: ProgramText,
+    answer: Answer,
+    over: UserEvent,
+}
+
+/// See the module.
+pub(crate) struct Describer {
+    compiling: Option<Stopwatch>,
+    /// Programs that are not read yet.
+    pending: Arc<AtomicUsize>,
+    /// To the thread, if there is one.
+    questions: Option<Sender<Question>>,
+}
+
+impl Describer {
+    pub(crate) fn new(compiling: Option<Stopwatch>) -> Self {
+        Self {
+            compiling,
+            pending: Arc::default(),
+            questions: None,
+        }
+    }
+
+    /// Programs that are not read yet.
+    pub(crate) fn pending(&self) -> usize {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Has a program read. Gives the event of its end, and what the answer will be in.
+    pub(crate) fn ask(
+        &mut self,
+        device: &Device,
+        program: ProgramText,
+    ) -> Result<(Event, Answer), Error> {
+        let questions = match &self.questions {
+            Some(questions) => questions,
+            None => {
+                let (sender, receiver) = channel();
+                let (pending, compiling) = (self.pending.clone(), self.compiling.clone());
+                let thread = std::thread::Builder::new().name("quipu-describe".to_owned());
+                let started = thread.spawn(move || answer_all(&receiver, &pending, compiling));
+                started.map_err(|error| ErrorKind::Device {
+                    device: device.name().to_owned(),
+                    what: "read a program".to_owned(),
+                    message: format!("the system gives no thread: {error}"),
+                })?;
+                self.questions.insert(sender)
+            }
+        };
+        let (over, answer) = (UserEvent::new(), Answer::default());
+        let event = over.event();
+        self.pending.fetch_add(1, Ordering::AcqRel);
+        let question = Question {
+            device: device.clone(),
+            program,
+            answer: answer.clone(),
+            over,
+        };
+        // If the thread has panicked, the question is dropped, and its event fails.
+        let _ = questions.send(question);
+        Ok((event, answer))
+    }
+}
+
+fn answer_all(questions: &Receiver<Question>, pending: &AtomicUsize, compiling: Option<Stopwatch>) {
+    for question in questions {
+        let read = || quipu_clc::describe(&question.device, &question.program);
+        let read = match &compiling {
+            Some(stopwatch) => stopwatch.time_compiler(read),
+            None => read(),
+        };
+        let described = Described::of(read);
+        let outcome = described.outcome();
+        // Set once, here.
+        let _ = question.answer.set(described);
+        // Before the client learns that it may send another.
+        pending.fetch_sub(1, Ordering::AcqRel);
+        match outcome {
+            Ok(()) => question.over.complete(),
+            Err(error) => question.over.fail(&error.to_string()),
+        }
+    }
+}
+
+impl Described {
+    fn of(read: Result<Description, Error>) -> Self {
+        let described = read.and_then(|description| {
+            check(&description)?;
+            Ok(description)
+        });
+        match described {
+            Ok(description) => Self {
+                description,
+                outcome: Ok(()),
+            },
+            Err(error) => {
+                let log = match error.kind() {
+                    ErrorKind::Kernel { message, .. } => message.clone(),
+                    _ => String::new(),
+                };
+                let kernels = Vec::new();
+                Self {
+                    description: Description { kernels, log },
+                    outcome: Err(error),
+                }
+            }
+        }
+    }
+
+    /// How the command ended.
+    pub(super) fn outcome(&self) -> Outcome {
+        self.outcome.clone()
+    }
+
+    /// Tells all that was found, before the command's end.
+    pub(super) fn tell(&self, event: u64, mut tell: impl FnMut(&Message<'_>)) {
+        let log = presentable(&self.description.log, MAX_LOG);
+        let mut rest = &log[..];
+        while !rest.is_empty() {
+            let (text, later) = rest.split_at(rest.floor_char_boundary(MAX_TEXT));
+            tell(&Message::BuildLog(BuildLog { event, text }));
+            rest = later;
+        }
+        for kernel in &self.description.kernels {
+            let attributes = presentable(&kernel.attributes.join("\n"), MAX_TEXT);
+            tell(&Message::KernelDescription(KernelDescription {
+                event,
+                name: &kernel.name,
+                attributes: &attributes,
+                parameters: kernel.parameters.len() as u16,
+                required_local_size: kernel.required_local_size,
+                local_bytes: kernel.local_bytes,
+                has_barriers: kernel.has_barriers,
+                reaches_beyond: kernel.reaches_beyond,
+            }));
+            for parameter in &kernel.parameters {
+                let name = presentable(&parameter.name, MAX_NAME);
+                let type_name = presentable(&parameter.type_name, MAX_NAME);
+                let told = described(event, parameter, &name, &type_name);
+                tell(&Message::ParameterDescription(told));
+            }
+        }
+    }
+}
+
+/// Fails if a program has more than messages can say.
+fn check(description: &Description) -> Result<(), Error> {
+    let is_long = |kernel: &&KernelInfo| {
+        kernel.name.len() > MAX_NAME || kernel.parameters.len() > MAX_PARAMETERS
+    };
+    let problem = match description.kernels.iter().find(is_long) {
+        Some(kernel) => format!(
+            "kernel '{}' has a name of more than {MAX_NAME} bytes, or more than {MAX_PARAMETERS} parameters",
+            kernel.name
+        ),
+        None if description.kernels.len() > MAX_KERNELS => {
+            format!("the program has more than {MAX_KERNELS} kernels")
+        }
+        None => return Ok(()),
+    };
+    Err(ErrorKind::Kernel {
+        what: "compiling OpenCL C".to_owned(),
+        message: format!("{problem}; a client of a node cannot launch it"),
+    }
+    .into())
+}
+
+fn described<'a>(
+    event: u64,
+    parameter: &ParameterInfo,
+    name: &'a str,
+    type_name: &'a str,
+) -> ParameterDescription<'a> {
+    let (class, access, size) = match parameter.kind {
+        ParameterKind::Value { size, align } => (ParameterClass::Value, None, [size, align]),
+        ParameterKind::Memory(access) if parameter.is_constant => {
+            (ParameterClass::Constant, Some(access), [0; 2])
+        }
+        ParameterKind::Memory(access) => (ParameterClass::Global, Some(access), [0; 2]),
+        ParameterKind::Local => (ParameterClass::Local, None, [0; 2]),
+        ParameterKind::Image(access) => (ParameterClass::Image, Some(access), [0; 2]),
+        ParameterKind::Sampler => (ParameterClass::Sampler, None, [0; 2]),
+    };
+    let has = |word: &str| parameter.qualifiers.split(' ').any(|one| one == word);
+    ParameterDescription {
+        event,
+        class,
+        is_read: access.is_some_and(|access| access.reads()),
+        is_written: access.is_some_and(|access| access.writes()),
+        is_const: has("const"),
+        is_restrict: has("restrict"),
+        is_volatile: has("volatile"),
+        size,
+        name,
+        type_name,
+    }
+}
