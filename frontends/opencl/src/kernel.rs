@@ -443,7 +443,9 @@ pub(crate) unsafe extern "C" fn get_kernel_arg_info(
                     ("volatile", CL_KERNEL_ARG_TYPE_VOLATILE),
                 ];
                 let bits = bits.into_iter().filter(|(word, _)| has(word));
-                answer.value(bits.fold(CL_KERNEL_ARG_TYPE_NONE, |all, (_, bit)| all | bit))
+                let bits = bits.fold(CL_KERNEL_ARG_TYPE_NONE, |all, (_, bit)| all | bit);
+                // The standard's type has 64 bits; that of the constants here has not.
+                answer.value(cl_bitfield::from(bits))
             }
             CL_KERNEL_ARG_NAME => answer.text(&parameter.name),
             _ => fail(CL_INVALID_VALUE),
