@@ -68,10 +68,16 @@ fn system_loader() -> Option<PathBuf> {
     files.find(|file| file.exists())
 }
 
-/// Compiles the C program, for a loader's library in a folder.
+/// Compiles the vector addition, for a loader's library in a folder.
 fn compile(to: &Path, loader_folder: &Path) -> PathBuf {
-    let program = to.join("vector_addition");
-    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/vector_addition.c");
+    compile_program("vector_addition", to, loader_folder)
+}
+
+/// Compiles a C program, for a loader's library in a folder.
+fn compile_program(name: &str, to: &Path, loader_folder: &Path) -> PathBuf {
+    let program = to.join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec");
+    let text = folder.join(name).with_extension("c");
     let mut library = std::ffi::OsString::from("-L");
     library.push(loader_folder);
     let status = Command::new("cc")
@@ -224,17 +230,10 @@ impl Drop for Serving {
     }
 }
 
-#[test]
-fn a_c_program_runs_unchanged_on_a_node() {
-    if !can_be_tested() {
-        return;
-    }
-    let home = tempfile::tempdir().unwrap();
-    let loader = system_loader().unwrap();
-    let program = compile(home.path(), loader.parent().unwrap());
-    let (node, client) = (home.path().join("node"), home.path().join("client"));
+/// A node called `box`, with its keys in the folder `node`, and a client's keys in the folder `client`.
+fn serve(node: &Path, client: &Path) -> Serving {
     let mut serving = quipu(
-        &node,
+        node,
         &[
             "serve",
             "--address",
@@ -255,10 +254,23 @@ fn a_c_program_runs_unchanged_on_a_node() {
         Some(line[at..].split_whitespace().next().unwrap().to_owned())
     });
     said(
-        &quipu(&client, &["pair", &invitation.unwrap()])
+        &quipu(client, &["pair", &invitation.unwrap()])
             .output()
             .unwrap(),
     );
+    serving
+}
+
+#[test]
+fn a_c_program_runs_unchanged_on_a_node() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile(home.path(), loader.parent().unwrap());
+    let client = home.path().join("client");
+    let _serving = serve(&home.path().join("node"), &client);
     let mut command = quipu(&client, &["exec", "--node", "box", "--"]);
     let output = said(&command.arg(&program).output().unwrap());
     assert!(
@@ -281,6 +293,72 @@ fn a_c_program_runs_unchanged_on_a_node() {
     );
     let output = said(&command.arg(&program).output().unwrap());
     assert_eq!(output.lines().count(), 2, "{output}");
+}
+
+#[test]
+fn a_client_without_a_compiler_runs_programs_on_a_node() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let loader = loader.parent().unwrap();
+    let addition = compile(home.path(), loader);
+    let description = compile_program("description", home.path(), loader);
+    let client = home.path().join("client");
+    let _serving = serve(&home.path().join("node"), &client);
+    let nothing = home.path().join("no-llvm");
+    std::fs::create_dir(&nothing).unwrap();
+    let run = |has_compiler: bool, arguments: &[&str], program: &Path| {
+        let mut command = quipu(&client, arguments);
+        command.arg("--").arg(program);
+        if !has_compiler {
+            // Nothing that was compiled before is found, either.
+            command.env("QUIPU_LLVM", &nothing);
+            command.env("QUIPU_CACHE", home.path().join("cache"));
+        }
+        command.output().unwrap()
+    };
+    let on_node = ["exec", "--node", "box"];
+    let added = said(&run(false, &on_node, &addition));
+    assert!(added.contains("box"), "{added}");
+    // The node says what a compiler here would.
+    let [here, there] =
+        [true, false].map(|has_compiler| said(&run(has_compiler, &on_node, &description)));
+    assert!(
+        here.contains("missing") && here.contains("warning: of this text"),
+        "{here}"
+    );
+    for line in [
+        "several: 7 arguments",
+        "float4* in: 119b 11a3 3\n",
+        "struct pair pair: 119e 11a3 0\n",
+    ] {
+        assert!(here.contains(line), "{line} in {here}");
+    }
+    assert_eq!(
+        here.replace(" (node 'box')", ""),
+        there.replace(" (node 'box')", "")
+    );
+    // This machine's processor is of no use without a compiler.
+    let output = run(false, &["exec", "--device", "cpu:0"], &addition);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && errors.contains("QUIPU_LLVM"),
+        "{errors}"
+    );
+    // The same of a kernel in a file.
+    let [text, numbers] = ["twice.cl", "numbers"].map(|name| home.path().join(name));
+    let twice = "kernel void twice(global int *x) { x[get_global_id(0)] *= 2; }";
+    std::fs::write(&text, twice).unwrap();
+    std::fs::write(&numbers, [1_i32, 2, 3, 4].map(i32::to_ne_bytes).concat()).unwrap();
+    let mut command = quipu(&client, &["run"]);
+    command.arg(&text);
+    command.args(["twice", "--device", "box/cpu:0", "--global", "4", "--inout"]);
+    command.arg(&numbers).env("QUIPU_LLVM", &nothing);
+    said(&command.output().unwrap());
+    let doubled = [2_i32, 4, 6, 8].map(i32::to_ne_bytes).concat();
+    assert_eq!(std::fs::read(&numbers).unwrap(), doubled);
 }
 
 #[test]

@@ -268,7 +268,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         program = program.specialise(*number, value).map_err(not_compiled)?;
     }
     let program = program.options(&options.options.join(" "));
-    let kernels = program.kernels().map_err(not_compiled)?;
+    let kernels = program.kernels_on(&device).map_err(not_compiled)?;
     let info = kernels
         .iter()
         .find(|kernel| kernel.name == options.kernel)

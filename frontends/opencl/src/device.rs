@@ -291,7 +291,10 @@ impl Device {
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
             CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),
             CL_DEVICE_AVAILABLE => answer.truth(self.core.lost().is_none()),
-            CL_DEVICE_COMPILER_AVAILABLE => answer.truth(quipu_clc::is_available()),
+            // Other devices take texts, which their drivers read where this machine cannot.
+            CL_DEVICE_COMPILER_AVAILABLE => {
+                answer.truth(quipu_clc::is_available() || !self.is_native())
+            }
             CL_DEVICE_LINKER_AVAILABLE => {
                 answer.truth(self.is_native() && quipu_clc::is_available())
             }

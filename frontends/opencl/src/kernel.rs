@@ -108,8 +108,9 @@ impl KernelCode {
         {
             return Ok(kernel.clone());
         }
-        let compiled = self.built.program.compile(self.name, local);
-        let compiled = compiled.map_err(|error| {
+        let program = self.built.program.as_ref();
+        let program = program.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))?;
+        let compiled = program.compile(self.name, local).map_err(|error| {
             tracing::error!(kernel = self.name, "{error}");
             Code(CL_OUT_OF_RESOURCES)
         })?;
@@ -299,7 +300,10 @@ pub(crate) unsafe extern "C" fn create_kernel(
         let built = program.built()?;
         // SAFETY: the program passes a text that ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_str();
-        let info = name.ok().and_then(|name| built.program.kernel(name).ok());
+        let mut kernels = built.kernels().iter();
+        let info = name
+            .ok()
+            .and_then(|name| kernels.find(|kernel| kernel.name == name));
         let info = info.ok_or(Code(CL_INVALID_KERNEL_NAME))?;
         Ok(Kernel::make(&program, &built, info)?.give())
     };
@@ -317,7 +321,7 @@ pub(crate) unsafe extern "C" fn create_kernels_in_program(
     entry(|| {
         let program = Ref::<Program>::of(program)?;
         let built = program.built()?;
-        let infos = built.program.kernels();
+        let infos = built.kernels();
         ensure(
             kernels.is_null() || count as usize >= infos.len(),
             CL_INVALID_VALUE,

@@ -191,11 +191,8 @@ pub(crate) unsafe extern "C" fn link_program(
             if is_library {
                 return Ok(Made::Library(unit));
             }
-            Ok(Made::Executable(Built {
-                program: Arc::new(quipu_clc::Program::of(&unit)?),
-                options: "".into(),
-                unit: Some(unit),
-            }))
+            let program = quipu_clc::Program::of(&unit)?;
+            Ok(Made::Executable(Built::read_here(program, "", Some(unit))))
         });
         let handle = linked.give();
         // SAFETY: the program gave the function to be called so.

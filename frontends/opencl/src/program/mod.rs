@@ -1,12 +1,13 @@
 //! Programs: texts in OpenCL C, and what devices make of them.
 //!
 //! A text is read by the compiler for processors, whichever devices it is for: that says which kernels there are, what
-//! they take, and what is wrong with it. Devices that compile OpenCL C themselves are given the text with the first
-//! launch. What is compiled is kept on disk; so a program's binary is its text with its options. One that was compiled or
+//! they take, and what is wrong with it. On a machine without that compiler a device's driver reads it (`reading`). Devices
+//! that compile OpenCL C themselves are given the text with the first launch. What is compiled is kept on disk; so a program's binary is its text with its options. One that was compiled or
 //! linked by itself (`link`) is bitcode, and so is one of SPIR-V (`il`).
 
 mod il;
 mod link;
+mod reading;
 
 pub(crate) use il::*;
 pub(crate) use link::*;
@@ -17,7 +18,8 @@ use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_clc::{ClcError, Unit};
+use quipu_clc::{ClcError, Description, KernelInfo, Unit};
+use reading::NotBuilt;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,10 +70,36 @@ enum Made {
 /// A program whose kernels run.
 #[derive(Clone)]
 pub(crate) struct Built {
-    pub(crate) program: Arc<quipu_clc::Program>,
+    description: Arc<Description>,
+    /// What this machine's compiler has read; none if a device's driver has, of a program without native devices.
+    pub(crate) program: Option<Arc<quipu_clc::Program>>,
     pub(crate) options: Arc<str>,
     /// Of a program that was linked, what it was read from.
     unit: Option<Arc<Unit>>,
+}
+
+impl Built {
+    /// A program that this machine's compiler has read.
+    fn read_here(program: quipu_clc::Program, options: &str, unit: Option<Arc<Unit>>) -> Self {
+        Self {
+            description: Arc::new(Description {
+                kernels: program.kernels().to_vec(),
+                log: program.warnings().to_owned(),
+            }),
+            program: Some(Arc::new(program)),
+            options: options.into(),
+            unit,
+        }
+    }
+
+    pub(crate) fn kernels(&self) -> &[KernelInfo] {
+        &self.description.kernels
+    }
+
+    fn variable_bytes(&self) -> u64 {
+        let program = self.program.as_ref();
+        program.map_or(0, |program| program.variable_bytes())
+    }
 }
 
 impl Made {
@@ -93,7 +121,7 @@ impl Made {
     /// What the compiler warned of.
     fn warnings(&self) -> &str {
         match self {
-            Self::Executable(built) => built.program.warnings(),
+            Self::Executable(built) => &built.description.log,
             Self::Object(unit) | Self::Library(unit) => unit.warnings(),
         }
     }
@@ -235,7 +263,7 @@ impl Program {
         numbers: &[usize],
         options: &str,
         codes: [cl_int; 2],
-        make: impl FnOnce() -> std::result::Result<Made, ClcError>,
+        make: impl FnOnce() -> std::result::Result<Made, NotBuilt>,
     ) -> Result<()> {
         ensure(
             self.kernels.load(Ordering::Acquire) == 0,
@@ -263,18 +291,9 @@ impl Program {
                 (build, Ok(()))
             }
             Err(error) => {
-                let [bad_options, bad_text] = codes;
-                let code = match &error {
-                    ClcError::Missing | ClcError::NoCompiler | ClcError::NoTranslator => {
-                        tracing::error!("{error}");
-                        CL_COMPILER_NOT_AVAILABLE
-                    }
-                    ClcError::Option(_) => bad_options,
-                    _ => bad_text,
-                };
                 let mut build = build(CL_BUILD_ERROR);
-                build.log = error.to_string();
-                (build, fail(code))
+                build.log = error.log();
+                (build, fail(error.code(codes)))
             }
         };
         let mut builds = self.builds();
@@ -295,26 +314,25 @@ impl Program {
         let used = &self.with_truth_of_images(used);
         let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
         self.make(numbers, options, codes, || {
-            let (program, unit) = match &self.origin {
-                Origin::Unit(unit) => (quipu_clc::Program::of(unit)?, Some(unit.clone())),
+            let of = |unit: Arc<Unit>| {
+                let program = quipu_clc::Program::of(&unit)?;
+                Ok::<_, ClcError>(Built::read_here(program, used, Some(unit)))
+            };
+            let built = match &self.origin {
+                Origin::Unit(unit) => of(unit.clone())?,
                 Origin::Il(il) => {
                     quipu_clc::checked_options(options)?;
-                    let unit = Arc::new(il.unit()?);
-                    (quipu_clc::Program::of(&unit)?, Some(unit))
+                    of(Arc::new(il.unit()?))?
                 }
-                _ => (quipu_clc::Program::new(&self.source, used)?, None),
+                _ => self.read(numbers, used)?,
             };
-            let are_native = numbers.iter().all(|number| self.devices[*number].is_native());
-            if program.variable_bytes() != 0 && !are_native {
-                return Err(ClcError::Refused(
-                    "error: variables at program scope in global memory are shared by kernels on processors alone".into(),
-                ));
+            let are_native = numbers
+                .iter()
+                .all(|number| self.devices[*number].is_native());
+            if built.variable_bytes() != 0 && !are_native {
+                return Err(ClcError::Refused(quipu_clc::SHARED_VARIABLES.into()).into());
             }
-            Ok(Made::Executable(Built {
-                program: Arc::new(program),
-                options: used.as_str().into(),
-                unit,
-            }))
+            Ok(Made::Executable(built))
         })
     }
 
@@ -587,10 +605,10 @@ pub(crate) unsafe extern "C" fn get_program_info(
                 }
                 answer.only_size(binaries.len() * size_of::<*mut u8>())
             }
-            CL_PROGRAM_NUM_KERNELS => answer.value(program.built()?.program.kernels().len()),
+            CL_PROGRAM_NUM_KERNELS => answer.value(program.built()?.kernels().len()),
             CL_PROGRAM_KERNEL_NAMES => {
                 let built = program.built()?;
-                let kernels = built.program.kernels().iter();
+                let kernels = built.kernels().iter();
                 let names: Vec<&str> = kernels.map(|kernel| kernel.name.as_str()).collect();
                 answer.text(&names.join(";"))
             }
@@ -632,7 +650,7 @@ pub(crate) unsafe extern "C" fn get_program_build_info(
             }
             CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE => {
                 let made = build.made.as_ref().and_then(Made::executable);
-                answer.value(made.map_or(0, |built| built.program.variable_bytes() as usize))
+                answer.value(made.map_or(0, |built| built.variable_bytes() as usize))
             }
             _ => fail(CL_INVALID_VALUE),
         }

@@ -9,7 +9,8 @@ use super::call::{Launch, Prepared};
 use super::passing::Passing;
 use crate::buffer::Buffer;
 use crate::context::Context;
-use quipu_clc::{ClcError, KernelInfo, ParameterKind, SpirV};
+use crate::device::Device;
+use quipu_clc::{ClcError, KernelInfo, ParameterKind, ProgramText, SpirV};
 use quipu_kernel::emit::ir::{KernelText, TextLanguage};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
 use quipu_scheduler::access::Argument as PackedArgument;
@@ -85,6 +86,25 @@ impl Program {
     /// What the compiler says of the text, with its lines; if the machine has no such compiler.
     pub fn kernels(&self) -> Result<&[KernelInfo]> {
         Ok(self.native()?.kernels())
+    }
+
+    /// The kernels of the text, with their parameters, for launches on a device: as [`kernels`](Self::kernels), or as the
+    /// device's own compiler reads the text if this machine has none. That of a node's device is the node's.
+    ///
+    /// # Errors
+    /// As [`kernels`](Self::kernels); if the device has no compiler either; if it is lost.
+    pub fn kernels_on(&self, device: &Device) -> Result<Vec<KernelInfo>> {
+        let core = device.core();
+        let is_read_here =
+            self.module.is_some() || quipu_clc::is_available() || core.driver().runs_native_code();
+        if is_read_here {
+            return Ok(self.kernels()?.to_vec());
+        }
+        let text = ProgramText {
+            source: self.source.clone(),
+            options: self.options.to_string(),
+        };
+        Ok(quipu_clc::describe_by_driver(core, &text)?.kernels)
     }
 
     /// The program as processors have it.

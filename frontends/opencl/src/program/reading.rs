@@ -1,0 +1,152 @@
+//! Who reads a text, and why a program is not built.
+//!
+//! This machine's compiler reads texts, and has to where a program is for its processors. A machine without LLVM that uses only
+//! devices elsewhere has a device's driver read them: that of nodes asks the node.
+
+use super::*;
+use crate::code::code_of;
+use quipu_clc::ProgramText;
+use quipu_scheduler::ErrorKind;
+
+/// Why a program is not built.
+pub(super) enum NotBuilt {
+    /// By this machine's compiler.
+    Here(ClcError),
+    /// By a device's driver.
+    There(quipu_scheduler::Error),
+}
+
+impl From<ClcError> for NotBuilt {
+    fn from(error: ClcError) -> Self {
+        Self::Here(error)
+    }
+}
+
+impl NotBuilt {
+    /// OpenCL's code. Those given are for options that are none, and for a text that is at fault.
+    pub(super) fn code(&self, [bad_options, bad_text]: [cl_int; 2]) -> cl_int {
+        match self {
+            Self::Here(ClcError::Missing | ClcError::NoCompiler | ClcError::NoTranslator) => {
+                tracing::error!("{}", self.log());
+                CL_COMPILER_NOT_AVAILABLE
+            }
+            Self::Here(ClcError::Option(_)) => bad_options,
+            Self::Here(_) => bad_text,
+            Self::There(error) => match error.kind() {
+                ErrorKind::Kernel { .. } => bad_text,
+                ErrorKind::InvalidArgument { .. } => bad_options,
+                ErrorKind::Unsupported { .. } => {
+                    tracing::error!("{error}");
+                    CL_COMPILER_NOT_AVAILABLE
+                }
+                _ => {
+                    tracing::error!("{error}");
+                    code_of(error)
+                }
+            },
+        }
+    }
+
+    /// What the program's log says.
+    pub(super) fn log(&self) -> String {
+        match self {
+            Self::Here(error) => error.to_string(),
+            Self::There(error) => match error.kind() {
+                ErrorKind::Kernel { message, .. } => message.clone(),
+                ErrorKind::InvalidArgument { problem, .. } => problem.clone(),
+                _ => error.to_string(),
+            },
+        }
+    }
+}
+
+impl Program {
+    /// Has the text read for some of the program's devices.
+    pub(super) fn read(
+        &self,
+        numbers: &[usize],
+        options: &str,
+    ) -> std::result::Result<Built, NotBuilt> {
+        let devices = || numbers.iter().map(|number| &self.devices[*number]);
+        if quipu_clc::is_available() || devices().any(|device| device.is_native()) {
+            let program = quipu_clc::Program::new(&self.source, options)?;
+            return Ok(Built::read_here(program, options, None));
+        }
+        let text = ProgramText {
+            source: self.source.clone(),
+            options: options.to_owned(),
+        };
+        // The first whose driver has a compiler: what a text has is the same for all.
+        let mut not_built = NotBuilt::Here(ClcError::Missing);
+        for device in devices() {
+            match quipu_clc::describe_by_driver(&device.core, &text) {
+                Ok(description) => {
+                    return Ok(Built {
+                        description: Arc::new(description),
+                        program: None,
+                        options: options.into(),
+                        unit: None,
+                    });
+                }
+                Err(error) => {
+                    let has_compiler = !matches!(error.kind(), ErrorKind::Unsupported { .. });
+                    not_built = NotBuilt::There(error);
+                    if has_compiler {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(not_built)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_driver_says_of_a_build_has_a_code_and_a_log() {
+        let text = str::to_owned;
+        let refused = ErrorKind::Kernel {
+            what: text("compiling OpenCL C on node 'box'"),
+            message: text("program:1:1: error: no"),
+        };
+        let bad_option = ErrorKind::InvalidArgument {
+            what: "compile OpenCL C",
+            problem: text("option '-x' is not taken"),
+        };
+        let none = ErrorKind::Unsupported {
+            driver: "remote",
+            what: text("compile OpenCL C on node 'box'"),
+            instead: "install one",
+        };
+        let lost = ErrorKind::DeviceLost {
+            device: text("a pool on box"),
+            reason: text("the connection to node 'box' is lost"),
+        };
+        let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
+        for (kind, code, log) in [
+            (refused, CL_BUILD_PROGRAM_FAILURE, "program:1:1: error: no"),
+            (
+                bad_option,
+                CL_INVALID_BUILD_OPTIONS,
+                "option '-x' is not taken",
+            ),
+            (
+                none,
+                CL_COMPILER_NOT_AVAILABLE,
+                "remote cannot compile OpenCL C on node 'box'; install one",
+            ),
+            (
+                lost,
+                CL_DEVICE_NOT_AVAILABLE,
+                "device 'a pool on box' is lost: the connection to node 'box' is lost",
+            ),
+        ] {
+            let error = NotBuilt::There(kind.into());
+            assert_eq!(error.code(codes), code, "{log}");
+            assert!(error.log().starts_with(log), "{}", error.log());
+        }
+    }
+}
