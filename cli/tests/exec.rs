@@ -296,6 +296,35 @@ fn a_c_program_runs_unchanged_on_a_node() {
 }
 
 #[test]
+fn a_device_of_a_node_is_named_without_its_node() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let client = home.path().join("client");
+    let _serving = serve(&home.path().join("node"), &client);
+    for devices in [
+        &["--device", "box/cpu:0"][..],
+        &["--device", "box"],
+        &["--device", "cpu:0", "--device", "box/cpu:0"],
+    ] {
+        let mut command = quipu(&client, &["exec"]);
+        command.args(devices).arg("--").arg(&program);
+        let output = said(&command.output().unwrap());
+        assert_eq!(output.lines().count(), devices.len() / 2, "{output}");
+        assert_eq!(output.matches(" on box").count(), 1, "{output}");
+    }
+    let arguments = ["exec", "--device", "attic/cpu:0", "--", "true"];
+    let output = quipu(&client, &arguments).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && errors.contains("no node 'attic'"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn a_client_without_a_compiler_runs_programs_on_a_node() {
     if !can_be_tested() {
         return;

@@ -9,6 +9,7 @@
 //!   system's linker looks there first (`LD_LIBRARY_PATH`).
 
 use crate::error::CommandError;
+use quipu::drivers::remote::paired;
 use quipu_cli::timeline;
 use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
 use std::ffi::{OsStr, OsString};
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
 
-    /// A device that the program sees; may be given several times. Without it, those that run OpenCL C.
+    /// A device that the program sees, also one of a paired node; may be given several times. Without it, those that run OpenCL C.
     #[arg(long = "device", value_name = "NAME")]
     devices: Vec<String>,
 
@@ -97,11 +98,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if CLC.get().ok().flatten().is_none() {
         command.env(CLC.name(), &own);
     }
-    if !options.nodes.is_empty() {
-        let names: Vec<&str> = options.nodes.iter().map(String::as_str).collect();
-        // Says which are known, if one is not.
-        quipu::drivers::remote::paired::find(&names).map_err(CommandError::Node)?;
-        command.env(NODES.name(), names.join(","));
+    if let Some(nodes) = nodes(options)? {
+        command.env(NODES.name(), nodes.join(","));
     }
     let devices = match (&options.devices[..], options.nodes.is_empty()) {
         ([], true) => None,
@@ -134,6 +132,41 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let source = command.exec();
     let program = program.into();
     Err(ExecError::Run { program, source }.into())
+}
+
+/// The nodes to connect to, if the options name any: by `--node`, or as the machine of a `--device`.
+fn nodes(options: &Options) -> Result<Option<Vec<String>>, CommandError> {
+    let paired = paired::all().unwrap_or_default();
+    let is_paired = |name: &&str| paired.iter().any(|node| node.name == *name);
+    let of_devices = options
+        .devices
+        .iter()
+        .filter_map(|device| match device.split_once('/') {
+            Some((node, _)) => Some(node),
+            None => Some(&device[..]).filter(is_paired),
+        });
+    let mut nodes: Vec<&str> = options.nodes.iter().map(String::as_str).collect();
+    for node in of_devices {
+        if !nodes.contains(&node) {
+            nodes.push(node);
+        }
+    }
+    if nodes.is_empty() {
+        return Ok(None);
+    }
+    // Says which are known, if one is not.
+    paired::find(&nodes).map_err(CommandError::Node)?;
+    let mut nodes: Vec<String> = nodes.into_iter().map(str::to_owned).collect();
+    if options.nodes.is_empty() {
+        // A device may be named without its machine.
+        let (asked, _) = paired::asked_for().unwrap_or_default();
+        for node in asked {
+            if !nodes.contains(&node.name) {
+                nodes.push(node.name);
+            }
+        }
+    }
+    Ok(Some(nodes))
 }
 
 /// Runs the program as a child, prints what its trace tells, and ends as it has ended.
