@@ -232,7 +232,12 @@ impl Drop for Serving {
 
 /// A node called `box`, with its keys in the folder `node`, and a client's keys in the folder `client`.
 fn serve(node: &Path, client: &Path) -> Serving {
-    let mut serving = quipu(
+    serve_with(node, client, |_| ())
+}
+
+/// The same, of a command that is changed before.
+fn serve_with(node: &Path, client: &Path, change: impl FnOnce(&mut Command)) -> Serving {
+    let mut command = quipu(
         node,
         &[
             "serve",
@@ -242,11 +247,10 @@ fn serve(node: &Path, client: &Path) -> Serving {
             "box",
             "--invite",
         ],
-    )
-    .stdout(Stdio::piped())
-    .spawn()
-    .map(Serving)
-    .unwrap();
+    );
+    change(&mut command);
+    let serving = command.stdout(Stdio::piped()).spawn();
+    let mut serving = serving.map(Serving).unwrap();
     let mut lines = BufReader::new(serving.0.stdout.take().unwrap()).lines();
     let invitation = lines.find_map(|line| {
         let line = line.unwrap();
@@ -388,6 +392,37 @@ fn a_client_without_a_compiler_runs_programs_on_a_node() {
     said(&command.output().unwrap());
     let doubled = [2_i32, 4, 6, 8].map(i32::to_ne_bytes).concat();
     assert_eq!(std::fs::read(&numbers).unwrap(), doubled);
+}
+
+#[test]
+fn a_node_without_a_compiler_has_another_platform_read_programs() {
+    let pocl = Path::new("/etc/OpenCL/vendors/pocl.icd");
+    if !can_be_tested() || !pocl.is_file() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let addition = compile(home.path(), loader.parent().unwrap());
+    let client = home.path().join("client");
+    let nothing = home.path().join("no-llvm");
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve_with(&home.path().join("node"), &client, |command| {
+        command.env("QUIPU_LLVM", &nothing);
+        command.env("QUIPU_OPENCL_VENDORS", pocl);
+        command.env_remove("QUIPU_OPENCL");
+    });
+    let run = |device: &str| {
+        let mut command = quipu(&client, &["exec", "--device", device, "--"]);
+        command.arg(&addition).env("QUIPU_LLVM", &nothing);
+        command.output().unwrap()
+    };
+    let output = said(&run("box/opencl:0"));
+    assert!(
+        output.contains("pthread") && output.contains("box"),
+        "{output}"
+    );
+    // Nothing compiles for the node's own processor, so it is no device for OpenCL.
+    assert!(!run("box/cpu:0").status.success());
 }
 
 #[test]
