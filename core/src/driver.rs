@@ -29,10 +29,10 @@
 //! end nor another driver; a thread of a driver that ends commands gives back
 //! the slots that it has freed before it sleeps ([`crate::command::slab::flush`]).
 
-use crate::command::{Command, EventId, is_in_users_code};
+use crate::command::{Command, EventId};
 use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
-use crate::event::{Waiter, may_wait};
+use crate::event::Waiter;
 use crate::memory::space::Allocator;
 use crate::memory::{Memory, SpaceId};
 use crate::portable::{KernelAttributes, PortableKernel};
@@ -43,7 +43,6 @@ use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// A wait for a command of the same sync domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -522,19 +521,6 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     unsafe fn forget_part(&self, device: usize) {
         let _ = device;
     }
-}
-
-/// Waits for a thread of a driver that was told to end. It may be inside of a user's code, which may wait for what the calling
-/// thread does, or drop what that one ends. So a thread of any driver, and one that calls a user's code in the core, waits for
-/// nobody: the other one ends when that code returns.
-///
-/// # Errors
-/// What it panicked with.
-pub fn join_ended(thread: JoinHandle<()>) -> std::thread::Result<()> {
-    if crate::process::is_thread_of_driver() || is_in_users_code() || !may_wait() {
-        return Ok(());
-    }
-    thread.join()
 }
 
 /// So the floors below have it.

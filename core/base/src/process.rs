@@ -10,7 +10,6 @@
 //!    enqueue looks at anyway ([`is_anything_lost`]). So an enqueue pays nothing.
 
 use crate::error::{ErrorKind, Result};
-use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -91,19 +90,7 @@ pub fn or_end<R>(thread: &str, work: impl FnOnce() -> R) -> R {
         }
     }
     let _end = End(thread);
-    IS_OF_DRIVER.set(true);
     work()
-}
-
-thread_local! {
-    /// True of a thread that does what commands need to end.
-    static IS_OF_DRIVER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// True of a thread that does what commands need to end ([`or_end`]).
-#[must_use]
-pub fn is_thread_of_driver() -> bool {
-    IS_OF_DRIVER.get()
 }
 
 /// Has children say that they are.

@@ -383,13 +383,6 @@ fn call_callbacks() {
     leave_lists();
 }
 
-/// True if this thread is inside of a command, a callback, or the end of a command, which drops what users gave and wakes
-/// their tasks.
-pub(crate) fn is_in_users_code() -> bool {
-    let is_called = CALLING.get() || AT_ONCE.get() > 0 || WAITS.get() > 0;
-    is_called || DRAINING.get() != 0 || super::running::is_inside()
-}
-
 /// Calls the callback of what is over already: at once, unless it is inside of too many others that were. Then it is called when
 /// the outermost of these has returned, or while one waits.
 pub(crate) fn call_at_once(observer: Arc<Observer>) {

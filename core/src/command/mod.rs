@@ -50,7 +50,7 @@ use deferred::publish;
 pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
 pub(crate) use deferred::{
     call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
-    hand_over_found, has_ours, is_done_by_anyone, is_in_users_code, tell,
+    hand_over_found, has_ours, is_done_by_anyone, tell,
 };
 use finish::end_recorded;
 pub(crate) use finish::{broadcast, dependant_of, fail, notify_each, poison};

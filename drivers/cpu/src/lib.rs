@@ -126,6 +126,7 @@ impl CpuDriver {
             });
         // SAFETY: just written.
         let driver = unsafe { driver.assume_init() };
+        driver.pool.keep_address(&driver);
         quietly(|| tracing::debug!(workers, ?pin, "CPU pool started"));
         Ok(driver)
     }

@@ -71,6 +71,7 @@ mod tests;
 mod threads;
 pub(crate) mod worker;
 
+use crate::CpuDriver;
 use cost::Costs;
 use deque::Deque;
 use injector::Injector;
@@ -86,7 +87,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use threads::WorkerThreads;
 use worker::Worker;
 
@@ -224,6 +225,8 @@ fn level(priority: Priority) -> usize {
 pub(crate) struct Pool {
     /// The route of the pool's own commands: the driver's address.
     route: u64,
+    /// Has the address be no other driver's as long as a thread of the pool lives.
+    driver: OnceLock<Weak<CpuDriver>>,
     worker_count: usize,
     deques: Box<[Deque]>,
     /// The places of those who have a deque.
@@ -298,6 +301,7 @@ impl Pool {
         });
         let pool = Arc::new(Self {
             route: route_to(owner),
+            driver: OnceLock::new(),
             worker_count: count,
             // One more for a guest.
             deques: (0..=count).map(|_| Deque::new()).collect(),
@@ -321,6 +325,11 @@ impl Pool {
             }
         }
         Ok(pool)
+    }
+
+    /// Keeps the address of the pool's driver. Called once, when that is there.
+    pub(crate) fn keep_address(&self, driver: &Arc<CpuDriver>) {
+        let _ = self.driver.set(Arc::downgrade(driver));
     }
 
     /// Adds a sub-device of these workers; gives its number, which may have been
@@ -632,7 +641,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Ends the pool's threads once they have nothing to do.
+    /// Has the pool's threads end once they have nothing to do, and waits for none of them.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);

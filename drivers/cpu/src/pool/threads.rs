@@ -8,16 +8,18 @@
 //! So a command that waits costs a sleeping thread and no worker; and nothing is
 //! ever run on the stack of a command that waits: what was run there might wait
 //! for that very command, and neither could end.
+//!
+//! Nobody waits for a thread of the pool to end. The pool's last command is over before the pool ends, but the thread that
+//! ended it may still be inside of a user's code: a callback, a subscriber of the log, a destructor of a thread-local. That
+//! code may need what the thread that drops the pool holds, as a lock. Each thread keeps the pool until it ends.
 
 use super::worker::Worker;
 use super::{MAX_WORKERS, Pool, lock};
-use quipu_scheduler::driver::join_ended;
 use quipu_scheduler::error::{ErrorKind, Result};
-use quipu_scheduler::panics::quietly;
 use quipu_scheduler::process::or_end;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{JoinHandle, Thread};
+use std::thread::Thread;
 
 /// The most threads of a pool: its workers, and as many more whose commands wait.
 const MOST_THREADS: usize = MAX_WORKERS + 4096;
@@ -34,7 +36,8 @@ pub(super) struct WorkerThreads {
 #[derive(Default)]
 struct Threads {
     spares: Vec<Arc<Spare>>,
-    handles: Vec<JoinHandle<()>>,
+    /// How many threads there are.
+    started: usize,
 }
 
 /// A thread without a role.
@@ -81,7 +84,7 @@ impl Pool {
             spare.thread.unpark();
             return Ok(());
         }
-        if threads.handles.len() >= MOST_THREADS {
+        if threads.started >= MOST_THREADS {
             return Err(ErrorKind::WouldDeadlock {
                 why: "thousands of tasks wait for others inside of themselves; have what comes \
                       after them enqueued after what they wait for instead"
@@ -91,9 +94,9 @@ impl Pool {
         }
         let pool = self.clone();
         // The first threads have their workers' numbers; a guest has the next.
-        let number = threads.handles.len();
+        let number = threads.started;
         let lane = number + usize::from(number >= self.worker_count);
-        let handle = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name(format!("quipu-cpu-{number}"))
             .spawn(move || or_end("quipu-cpu", || pool.thread_life(worker, lane as u32)))
             .map_err(|error| ErrorKind::Device {
@@ -101,7 +104,7 @@ impl Pool {
                 what: format!("start a thread for worker {worker}"),
                 message: error.to_string(),
             })?;
-        threads.handles.push(handle);
+        threads.started += 1;
         Ok(())
     }
 
@@ -141,16 +144,10 @@ impl Pool {
         }
     }
 
-    /// Has the spares end, and waits for all threads, unless they may wait for this one.
+    /// Has the spares end.
     pub(super) fn dismiss(&self) {
-        let threads = std::mem::take(&mut *lock(&self.threads.threads));
-        for spare in threads.spares {
+        for spare in std::mem::take(&mut lock(&self.threads.threads).spares) {
             spare.thread.unpark();
-        }
-        for handle in threads.handles {
-            if join_ended(handle).is_err() {
-                quietly(|| tracing::error!("a thread of the CPU pool panicked"));
-            }
         }
     }
 }

@@ -10,18 +10,17 @@
 //! 4. Notices go to the callback, which is called by the stepper after it has stopped being one. With a thread, and
 //!    nobody else stepping, they come in order.
 //! 5. Dropping the machine switches it off: what has not ended fails with [`Failure::ShutDown`], the callback hears
-//!    of it, and the thread is joined, unless it may wait for the one that drops
-//!    ([`join_ended`]).
+//!    of it, and the thread ends. Nobody waits for that: the thread may be inside of a user's code, which may need what
+//!    the one that drops the machine holds.
 //!
 //! [`Failure::ShutDown`]: super::Failure::ShutDown
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, ThreadId};
+use std::thread::ThreadId;
 use std::time::Duration;
 
-use quipu_scheduler::driver::join_ended;
 use quipu_scheduler::process::or_end;
 
 use super::command::{Command, CommandId, KernelId, Notice};
@@ -215,10 +214,10 @@ impl Shared {
 }
 
 /// A simulated machine that runs: in a thread of its own, or as its callers step it. Effects, callbacks and the drops
-/// of effects happen with no lock held. Dropping it fails what has not ended, and joins the thread.
+/// of effects happen with no lock held. Dropping it fails what has not ended, and has the thread end.
 pub struct Machine {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    mode: Mode,
     /// The process that has switched it on.
     process: u32,
 }
@@ -246,17 +245,14 @@ impl Machine {
             callback: Box::new(callback),
             callback_panics: AtomicU64::new(0),
         });
-        let thread = match mode {
-            Mode::Manual => None,
-            Mode::Threaded => {
-                let shared = Arc::clone(&shared);
-                let builder = std::thread::Builder::new().name("quipu-simulator".to_owned());
-                Some(builder.spawn(move || or_end("quipu-sim", || shared.run()))?)
-            }
-        };
+        if mode == Mode::Threaded {
+            let shared = Arc::clone(&shared);
+            let builder = std::thread::Builder::new().name("quipu-simulator".to_owned());
+            builder.spawn(move || or_end("quipu-sim", || shared.run()))?;
+        }
         Ok(Self {
             shared,
-            thread,
+            mode,
             process: std::process::id(),
         })
     }
@@ -264,10 +260,7 @@ impl Machine {
     /// Who steps it.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        match self.thread {
-            Some(_) => Mode::Threaded,
-            None => Mode::Manual,
-        }
+        self.mode
     }
 
     /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do.
@@ -409,17 +402,12 @@ impl Drop for Machine {
     fn drop(&mut self) {
         if self.process != std::process::id() {
             // In a child of `fork`, the thread is not here, and may have had the machine locked.
-            std::mem::forget(self.thread.take());
             return;
         }
         self.shared.lock().stop = true;
-        match self.thread.take() {
-            None => self.shared.shut_down(),
-            Some(thread) => {
-                self.shared.wake.notify_one();
-                // It contains panics, so there is nothing to hear.
-                drop(join_ended(thread));
-            }
+        match self.mode {
+            Mode::Manual => self.shared.shut_down(),
+            Mode::Threaded => self.shared.wake.notify_one(),
         }
     }
 }

@@ -230,7 +230,7 @@ fn several_threads_step_a_manual_machine_together() {
 }
 
 #[test]
-fn dropping_the_machine_fails_what_is_left_and_joins() {
+fn dropping_the_machine_fails_what_is_left_and_ends_its_thread() {
     for mode in [Mode::Manual, Mode::Threaded] {
         let (machine, notices) = reporting(mode);
         let gate = machine.reserve_status(SPACE).unwrap();
@@ -238,7 +238,7 @@ fn dropping_the_machine_fails_what_is_left_and_joins() {
             .try_upload(native(0, 10).wait(Wait::needs(gate)))
             .unwrap();
         drop(machine);
-        // The callback, and with it the sender, is gone: the thread was joined.
+        // Until the callback, and with it the sender, is gone: the thread has ended.
         let all: Vec<_> = notices.iter().collect();
         assert!(matches!(&all[..], [Notice::Completed(completion)]
             if completion.outcome.failure().is_some_and(|failure| **failure == Failure::ShutDown)));
