@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory::SpaceId;
 use crate::memory::space::{self, Allocator};
 use crate::portable::{KernelAttributes, PortableKernel};
+use std::iter::once;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -305,13 +306,23 @@ impl Device {
     /// # Errors
     /// If it cannot be split so.
     pub fn partition(&self, partition: &Partition) -> Result<Vec<Device>> {
-        let parts = self.0.driver.partition(self.0.index, partition)?;
-        parts
-            .into_iter()
-            .map(|(number, properties)| {
-                Self::new(&self.0.driver, number, properties, Some(self.clone()))
-            })
-            .collect()
+        let driver = &self.0.driver;
+        let mut parts = driver.partition(self.0.index, partition)?.into_iter();
+        let mut devices = Vec::with_capacity(parts.len());
+        while let Some((number, properties)) = parts.next() {
+            match Self::new(driver, number, properties, Some(self.clone())) {
+                Ok(device) => devices.push(device),
+                Err(error) => {
+                    // Those that are devices already are forgotten as these are dropped.
+                    for number in once(number).chain(parts.map(|(number, _)| number)) {
+                        // SAFETY: `partition` has just given the number, and no device was made of it.
+                        unsafe { driver.forget_part(number) };
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(devices)
     }
 
     /// Why the device is lost, if it is.

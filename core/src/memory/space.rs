@@ -6,6 +6,7 @@
 use super::Memory;
 use super::space_id::SpaceId;
 use crate::error::{ErrorKind, Result};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A driver, as memory objects know it. Each method is the driver's of the name in brackets, with its obligations.
@@ -72,41 +73,54 @@ struct Owner {
     key: u32,
 }
 
-static OWNERS: Mutex<Vec<Owner>> = Mutex::new(Vec::new());
+struct Owners {
+    /// By the number of the space, less one.
+    all: Vec<Owner>,
+    /// The place there of a driver, by its address, and its own number.
+    places: BTreeMap<(usize, u32), usize>,
+}
 
-fn owners() -> std::sync::MutexGuard<'static, Vec<Owner>> {
+static OWNERS: Mutex<Owners> = Mutex::new(Owners {
+    all: Vec::new(),
+    places: BTreeMap::new(),
+});
+
+/// As many as there are numbers for, without the host's and those that are of no space.
+const MOST_SPACES: usize = u16::MAX as usize - 2;
+
+fn owners() -> std::sync::MutexGuard<'static, Owners> {
     OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Gives the driver's space `key` a number; the same each time.
 pub(crate) fn register(driver: &Arc<dyn Allocator>, key: u32) -> Result<SpaceId> {
     let mut owners = owners();
-    let known = owners.iter().position(|owner| {
-        owner.key == key
-            && std::ptr::addr_eq(owner.driver.as_ptr(), Arc::as_ptr(driver))
-            && owner.driver.strong_count() > 0
-    });
-    let index = known.unwrap_or_else(|| {
-        owners.push(Owner {
+    let name = (Arc::as_ptr(driver).cast::<()>().addr(), key);
+    // What is in `all` keeps the address: it is no other driver's, also when this one is gone.
+    let known = owners.places.get(&name).copied();
+    let place = known.unwrap_or(owners.all.len());
+    if place >= MOST_SPACES {
+        return Err(ErrorKind::InvalidArgument {
+            what: "register a driver",
+            problem: format!(
+                "{MOST_SPACES} memory spaces are in use; register a driver once and share it"
+            ),
+        }
+        .into());
+    }
+    if known.is_none() {
+        owners.all.push(Owner {
             driver: Arc::downgrade(driver),
             key,
         });
-        owners.len() - 1
-    });
-    match u16::try_from(index + 1) {
-        Ok(number) if number < u16::MAX - 1 => Ok(SpaceId(number)),
-        _ => Err(ErrorKind::InvalidArgument {
-            what: "register a driver",
-            problem: "65,533 memory spaces are in use; register a driver once and share it"
-                .to_owned(),
-        }
-        .into()),
+        owners.places.insert(name, place);
     }
+    Ok(SpaceId(place as u16 + 1))
 }
 
 /// The driver that owns a space, and its own number for it.
 pub(crate) fn owner(space: SpaceId) -> Option<(Arc<dyn Allocator>, u32)> {
     let index = usize::from(space.0).checked_sub(1)?;
-    let owner = owners().get(index)?.clone();
+    let owner = owners().all.get(index)?.clone();
     Some((owner.driver.upgrade()?, owner.key))
 }
