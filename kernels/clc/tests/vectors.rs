@@ -313,3 +313,77 @@ fn a_loop_around_one_that_memory_ends_stays_a_loop() {
         "{stores} stores, of which the text has three: {text}"
     );
 }
+
+#[test]
+fn comparisons_with_what_is_the_same_for_all_part_a_strip() {
+    const TESTS: [&str; 8] = [
+        "l < s", "l <= s", "l > s", "l >= s", "s < l", "s <= l", "s > l", "s >= l",
+    ];
+    let kinds = [
+        ("signed", "int", "uint"),
+        ("unsigned", "uint", "uint"),
+        ("wide", "ulong", "ulong"),
+    ];
+    let mut text = String::new();
+    for (kind, of, bits) in kinds {
+        for (number, test) in TESTS.into_iter().enumerate() {
+            text += &format!(
+                "kernel void {kind}_{number}(int count, ulong from, local uchar *all, global uint *out) {{
+                    {of} l = get_local_id(0), s = ({of})from;
+                    all[l] = l & 3;
+                    barrier(CLK_LOCAL_MEM_FENCE);
+                    uint sum = 0;
+                    for (int i = 0; i < count; i++) {{
+                        if ({test} && all[i] == (uchar)(l & 3)) sum += i + 1;
+                        s = ({of})(({bits})s + 1);
+                    }}
+                    out[l] = sum;
+                }}\n"
+            );
+        }
+    }
+    let Some(program) = program(&text) else {
+        return;
+    };
+    for (kind, _, _) in kinds {
+        let compared = |l: u64, bound: u64| match kind {
+            "signed" => (l as i32).cmp(&(bound as i32)),
+            "unsigned" => (l as u32).cmp(&(bound as u32)),
+            _ => l.cmp(&bound),
+        };
+        // Bounds within the group, at both ends of it, and at both ends of what there is.
+        for (from, test) in [0, 92, (1 << 31) - 4, 0_u64.wrapping_sub(4)]
+            .into_iter()
+            .flat_map(|from| (0..TESTS.len()).map(move |test| (from, test)))
+        {
+            const COUNT: usize = 40;
+            let out = vec![0_u32; 96];
+            let mut launch = Launch::new([96, 1, 1], [96, 1, 1]);
+            launch.value(COUNT as i32);
+            launch.value(from);
+            launch.arguments.push(quipu_clc::Argument::Local(96));
+            launch.memory(&out);
+            launch.run(&program, &format!("{kind}_{test}"));
+            let holds = |l: u64, i: usize| {
+                let order = compared(l, from.wrapping_add(i as u64));
+                let is_met = match TESTS[test] {
+                    "l < s" | "s > l" => order.is_lt(),
+                    "l <= s" | "s >= l" => order.is_le(),
+                    "l > s" | "s < l" => order.is_gt(),
+                    _ => order.is_ge(),
+                };
+                is_met && i & 3 == l as usize & 3
+            };
+            let wanted: Vec<u32> = (0..96)
+                .map(|l| {
+                    let turns = (0..COUNT).filter(|i| holds(l, *i));
+                    turns.map(|i| i as u32 + 1).sum()
+                })
+                .collect();
+            assert_eq!(out, wanted, "{kind}: {} from {from}", TESTS[test]);
+        }
+        // No work-item of a strip asks for itself.
+        let text = stage(&program, &format!("{kind}_2"), [96, 1, 1], Output::Passes);
+        assert!(text.contains("\npart"), "{kind}: {text}");
+    }
+}

@@ -11,6 +11,66 @@ use crate::compiler::Fault;
 use crate::compiler::llvm::*;
 use std::collections::{BTreeSet, HashMap};
 
+/// How a number is compared with the bound that it is below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    Signed,
+    Unsigned,
+    /// The bound itself counts as below it.
+    SignedOrEqual,
+    UnsignedOrEqual,
+}
+
+impl Below {
+    fn is_signed(self) -> bool {
+        matches!(self, Self::Signed | Self::SignedOrEqual)
+    }
+
+    fn takes_bound(self) -> bool {
+        matches!(self, Self::SignedOrEqual | Self::UnsignedOrEqual)
+    }
+
+    /// How a bound compares with a number if neither that nor any larger one is below it.
+    fn none(self) -> i32 {
+        match self {
+            Self::Signed => compare::SLE,
+            Self::Unsigned => compare::ULE,
+            Self::SignedOrEqual => compare::SLT,
+            Self::UnsignedOrEqual => compare::ULT,
+        }
+    }
+}
+
+/// Whether a comparison holds for numbers below its right side, or for the others; none if for neither.
+fn below(predicate: i32) -> Option<(bool, Below)> {
+    Some(match predicate {
+        compare::ULT => (true, Below::Unsigned),
+        compare::SLT => (true, Below::Signed),
+        compare::ULE => (true, Below::UnsignedOrEqual),
+        compare::SLE => (true, Below::SignedOrEqual),
+        compare::UGE => (false, Below::Unsigned),
+        compare::SGE => (false, Below::Signed),
+        compare::UGT => (false, Below::UnsignedOrEqual),
+        compare::SGT => (false, Below::SignedOrEqual),
+        _ => return None,
+    })
+}
+
+/// A comparison with its sides exchanged.
+fn mirrored(predicate: i32) -> i32 {
+    match predicate {
+        compare::ULT => compare::UGT,
+        compare::ULE => compare::UGE,
+        compare::UGT => compare::ULT,
+        compare::UGE => compare::ULE,
+        compare::SLT => compare::SGT,
+        compare::SLE => compare::SGE,
+        compare::SGT => compare::SLT,
+        compare::SGE => compare::SLE,
+        same => same,
+    }
+}
+
 impl Emitter {
     /// Writes what work-items do from an outer cut to the next ones.
     pub(super) fn outer_region(
@@ -275,37 +335,41 @@ impl Emitter {
                 continue;
             }
             let (left, right) = (LLVMGetOperand(condition, 0), LLVMGetOperand(condition, 1));
-            let (bound, is_below, is_signed) = match (
-                is_number_along_x(left),
-                is_number_along_x(right),
-                LLVMGetICmpPredicate(condition),
-            ) {
-                (true, false, compare::ULT) => (right, true, false),
-                (true, false, compare::SLT) => (right, true, true),
-                (false, true, compare::UGT) => (left, true, false),
-                (false, true, compare::SGT) => (left, true, true),
-                (true, false, compare::UGE) => (right, false, false),
-                (true, false, compare::SGE) => (right, false, true),
-                (true, false, compare::EQ) if right.number() == Some(0) => {
-                    // Only the first one is.
-                    let below = self.first_of(strip, self.wide(1), false);
-                    return Some(Split {
-                        branch,
-                        way: 0,
-                        below,
-                    });
-                }
+            let predicate = LLVMGetICmpPredicate(condition);
+            let (bound, predicate) = match (is_number_along_x(left), is_number_along_x(right)) {
+                (true, false) => (right, predicate),
+                (false, true) => (left, mirrored(predicate)),
                 _ => continue,
             };
+            if predicate == compare::EQ && bound.number() == Some(0) {
+                // Only the first one is.
+                let below = self.first_of(strip, self.wide(1), Below::Unsigned);
+                return Some(Split {
+                    branch,
+                    way: 0,
+                    below,
+                });
+            }
+            let Some((is_below, below)) = below(predicate) else {
+                continue;
+            };
+            if below.takes_bound() && bound.number().is_some() {
+                // `l > 0`: a mask costs less than a part of one.
+                continue;
+            }
             let Some(bound) = self.at_start(version, &region, taken, bound) else {
                 continue;
             };
-            let extend = if is_signed { op::SEXT } else { op::ZEXT };
+            let extend = if below.is_signed() {
+                op::SEXT
+            } else {
+                op::ZEXT
+            };
             let bound = match bound.ty().is_integer(64) {
                 true => bound,
                 false => LLVMBuildCast(self.builder, extend, bound, self.int(64), UNNAMED),
             };
-            let below = self.first_of(strip, bound, is_signed);
+            let below = self.first_of(strip, bound, below);
             let way = usize::from(!is_below);
             return Some(Split { branch, way, below });
         }
@@ -313,17 +377,15 @@ impl Emitter {
     }
 
     /// How many work-items of a strip have a number along x that is below a bound.
-    pub(super) fn first_of(&self, strip: &Strip, bound: Value, is_signed: bool) -> Value {
+    pub(super) fn first_of(&self, strip: &Strip, bound: Value, below: Below) -> Value {
         let first = self.extended(strip.first);
         let length = self.extended(strip.length);
-        let above = if is_signed {
-            compare::SLE
-        } else {
-            compare::ULE
-        };
-        let none = self.compared(above, bound, first);
-        let rest = self.operate(op::SUB, bound, first);
+        let none = self.compared(below.none(), bound, first);
+        let mut rest = self.operate(op::SUB, bound, first);
         let is_part = self.compared(compare::ULT, rest, length);
+        if below.takes_bound() {
+            rest = self.operate(op::ADD, rest, self.wide(1));
+        }
         let some = LLVMBuildSelect(self.builder, is_part, rest, length, UNNAMED);
         let below = LLVMBuildSelect(self.builder, none, self.wide(0), some, UNNAMED);
         self.narrowed(below)
