@@ -387,3 +387,57 @@ fn comparisons_with_what_is_the_same_for_all_part_a_strip() {
         assert!(text.contains("\npart"), "{kind}: {text}");
     }
 }
+
+#[test]
+fn gathers_ask_whether_work_items_are_neighbours() {
+    let Some(program) = program(
+        "kernel void strides(int apart, int n, global const int *in, global int *sums, global int *marks) {
+            int sum = 0;
+            for (int i = apart * (int)get_global_id(0); i < n; i += get_global_size(0)) {
+                sum = sum * 5u + (in[i] ^ 3) % 512;
+                marks[i] = sum;
+            }
+            sums[get_global_id(0)] = sum;
+        }",
+    ) else {
+        return;
+    };
+    let text = stage(&program, "strides", [64, 1, 1], Output::Optimised);
+    for access in ["load", "store", "gather", "scatter"] {
+        assert!(text.contains(&format!("llvm.masked.{access}.")), "{text}");
+    }
+    const COUNT: usize = 1000;
+    let numbers: Vec<i32> = (0..COUNT as i32).map(|x| x * x % 1009).collect();
+    // Neighbours, all at one place, work-items that are in order and apart, and some that go the other way around.
+    for apart in [1, 0, 3, -1] {
+        let (sums, marks) = (vec![0_i32; 128], vec![0_i32; COUNT]);
+        let mut launch = Launch::new([128, 1, 1], [64, 1, 1]);
+        // None may begin below the first number.
+        let skipped = if apart < 0 { 128 } else { 0 };
+        launch.value(apart);
+        launch.value((COUNT - skipped) as i32);
+        launch.memory(&numbers[skipped..]);
+        launch.memory(&sums);
+        launch.memory(&marks[skipped..]);
+        let [all, written] = [&numbers, &marks].map(|all| &all[skipped..]);
+        launch.run(&program, "strides");
+        let mut places = vec![Vec::new(); written.len()];
+        for (item, sum) in sums.iter().enumerate() {
+            let mut wanted = 0_i32;
+            let mut at = apart as isize * item as isize;
+            while at < all.len() as isize {
+                // What is before the slice is in the memory, too.
+                let number = numbers[(at + skipped as isize) as usize];
+                wanted = wanted.wrapping_mul(5).wrapping_add((number ^ 3) % 512);
+                if let Ok(at) = usize::try_from(at) {
+                    places[at].push(wanted);
+                }
+                at += 128;
+            }
+            assert_eq!(*sum, wanted, "{apart}: {item}");
+        }
+        for (written, any) in written.iter().zip(places) {
+            assert!(any.is_empty() || any.contains(written), "{apart}");
+        }
+    }
+}

@@ -314,6 +314,8 @@ pub(crate) mod op {
     pub(crate) const PHI: i32 = 44;
     pub(crate) const CALL: i32 = 45;
     pub(crate) const SELECT: i32 = 46;
+    pub(crate) const INSERT_ELEMENT: i32 = 51;
+    pub(crate) const SHUFFLE_VECTOR: i32 = 52;
     pub(crate) const ATOMIC_CMPXCHG: i32 = 56;
     pub(crate) const ATOMIC_RMW: i32 = 57;
     pub(crate) const BIT_CAST: i32 = 41;
@@ -328,6 +330,7 @@ pub(crate) mod kind {
     pub(crate) const INTEGER: i32 = 8;
     pub(crate) const ARRAY: i32 = 11;
     pub(crate) const POINTER: i32 = 12;
+    pub(crate) const VECTOR: i32 = 13;
 }
 
 /// Predicates of integer comparisons.

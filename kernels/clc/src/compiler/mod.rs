@@ -12,6 +12,7 @@
 //! | `program` | clang's output, inlined: kernels and what is known of them |
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
+//! | `neighbours` | gathers that ask whether one read does |
 //! | `object` | optimisation, machine code, the shared object |
 //!
 //! There are two steps, so that a program is read once for all its kernels and all sizes of work-groups. [`Request::Describe`]
@@ -24,6 +25,7 @@
 
 mod library;
 mod llvm;
+mod neighbours;
 mod object;
 mod print;
 mod program;

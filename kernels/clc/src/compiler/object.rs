@@ -2,7 +2,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Fault, Output, llvm, variables, workgroup};
+use super::{Fault, Output, llvm, neighbours, variables, workgroup};
 use crate::metadata::Layout;
 use std::ffi::CStr;
 use std::process::Command;
@@ -149,6 +149,14 @@ pub(super) fn compile(
         "globaldce,function(sroa,early-cse,simplifycfg),default<O3>",
         machine,
     )?;
+    if let Some(made) = module.function(workgroup::ENTRY)
+        && neighbours::ask(context, module, machine, made)?
+    {
+        module.run(
+            "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)",
+            machine,
+        )?;
+    }
     if output == Output::Optimised {
         return Ok((layout, module.text().into_bytes()));
     }
