@@ -441,3 +441,92 @@ fn gathers_ask_whether_work_items_are_neighbours() {
         }
     }
 }
+
+#[test]
+fn whole_numbers_are_divided_many_at_once() {
+    let Some(program) = program(
+        "kernel void unsigned_ones(global const uint *a, global const uint *b, global uint *quotients, global uint *rests) {
+            size_t i = get_global_id(0);
+            quotients[i] = a[i] / b[i];
+            rests[i] = a[i] % b[i];
+        }
+        kernel void signed_ones(global const int *a, global const int *b, global int *quotients, global int *rests) {
+            size_t i = get_global_id(0);
+            quotients[i] = a[i] / b[i];
+            rests[i] = a[i] % b[i];
+        }
+        kernel void by_one(int b, global const int *a, global int *quotients) {
+            quotients[get_global_id(0)] = a[get_global_id(0)] / b;
+        }",
+    ) else {
+        return;
+    };
+    const EDGES: [u32; 14] = [
+        0,
+        1,
+        2,
+        3,
+        7,
+        65535,
+        65536,
+        0x7fff_fffe,
+        0x7fff_ffff,
+        0x8000_0000,
+        0x8000_0001,
+        0xffff_fffd,
+        0xffff_fffe,
+        0xffff_ffff,
+    ];
+    let pairs = EDGES.iter().flat_map(|a| EDGES.map(|b| (*a, b)));
+    let numbers = random(4096, 11);
+    // Multiples and their neighbours are where a quotient that is rounded up would show.
+    let near = numbers.chunks_exact(2).map(|pair| {
+        let b = (pair[0].abs() * 100_000.0) as u32 + 1;
+        let a = (u32::MAX / b / 2 + (pair[1].abs() * 1000.0) as u32).wrapping_mul(b);
+        (a.wrapping_sub(b & 1), b)
+    });
+    let (mut a, mut b): (Vec<u32>, Vec<u32>) = pairs.chain(near).unzip();
+    let count = a.len().next_multiple_of(64);
+    a.resize(count, 5);
+    b.resize(count, 3);
+    for kernel in ["unsigned_ones", "signed_ones"] {
+        let (quotients, rests) = (vec![0_u32; count], vec![0_u32; count]);
+        let mut launch = Launch::new([count, 1, 1], [64, 1, 1]);
+        launch.memory(&a);
+        launch.memory(&b);
+        launch.memory(&quotients);
+        launch.memory(&rests);
+        launch.run(&program, kernel);
+        for at in 0..count {
+            let (a, b) = (a[at], b[at]);
+            let wanted = match kernel {
+                "unsigned_ones" => a.checked_div(b).zip(a.checked_rem(b)),
+                _ => {
+                    let (a, b) = (a as i32, b as i32);
+                    let both = a.checked_div(b).zip(a.checked_rem(b));
+                    both.map(|(quotient, rest)| (quotient as u32, rest as u32))
+                }
+            };
+            // A number divided by 0 is anything, but does not end the process.
+            if let Some(wanted) = wanted {
+                assert_eq!((quotients[at], rests[at]), wanted, "{kernel}: {a} and {b}");
+            }
+        }
+        let text = stage(&program, kernel, [64, 1, 1], Output::Optimised);
+        assert!(
+            text.contains("fdiv <") && !text.contains("div i32"),
+            "{text}"
+        );
+    }
+    let (numbers, quotients) = ([-7, 8, 9, i32::MIN].repeat(16), vec![0_i32; 64]);
+    for by in [-3, 1, 7, 0] {
+        let mut launch = Launch::new([64, 1, 1], [64, 1, 1]);
+        launch.value(by);
+        launch.memory(&numbers);
+        launch.memory(&quotients);
+        launch.run(&program, "by_one");
+        for (quotient, number) in quotients.iter().zip(&numbers) {
+            assert!(by == 0 || *quotient == number / by, "{number} / {by}");
+        }
+    }
+}

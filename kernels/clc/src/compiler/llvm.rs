@@ -292,6 +292,7 @@ pub(crate) mod op {
     pub(crate) const SUB: i32 = 10;
     pub(crate) const MUL: i32 = 12;
     pub(crate) const UDIV: i32 = 14;
+    pub(crate) const SDIV: i32 = 15;
     pub(crate) const UREM: i32 = 17;
     pub(crate) const SREM: i32 = 18;
     pub(crate) const SHL: i32 = 20;

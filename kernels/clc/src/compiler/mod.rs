@@ -13,6 +13,7 @@
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
 //! | `neighbours` | gathers that ask whether one read does |
+//! | `division` | whole numbers that are divided many at once |
 //! | `object` | optimisation, machine code, the shared object |
 //!
 //! There are two steps, so that a program is read once for all its kernels and all sizes of work-groups. [`Request::Describe`]
@@ -23,6 +24,7 @@
 //! for all of them, and [`Request::Read`], which gives what `Describe` gives. [`Request::Translate`] makes of SPIR-V what
 //! `Unit` makes of a text.
 
+mod division;
 mod library;
 mod llvm;
 mod neighbours;

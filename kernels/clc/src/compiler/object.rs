@@ -2,7 +2,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Fault, Output, llvm, neighbours, variables, workgroup};
+use super::{Fault, Output, division, llvm, neighbours, variables, workgroup};
 use crate::metadata::Layout;
 use std::ffi::CStr;
 use std::process::Command;
@@ -136,6 +136,7 @@ pub(super) fn compile(
         // (llvm-project issue 156849).
         tell(&[c"-enable-interleaved-mem-accesses=false"]);
     }
+    let divides = division::call(context, module, machine, function)?;
     let layout = workgroup::transform(context, module, function, machine, local_size)?;
     module.verify().map_err(|error| {
         Fault::Failed(format!(
@@ -149,13 +150,17 @@ pub(super) fn compile(
         "globaldce,function(sroa,early-cse,simplifycfg),default<O3>",
         machine,
     )?;
-    if let Some(made) = module.function(workgroup::ENTRY)
-        && neighbours::ask(context, module, machine, made)?
-    {
-        module.run(
-            "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)",
-            machine,
-        )?;
+    let asks = match module.function(workgroup::ENTRY) {
+        Some(made) => neighbours::ask(context, module, machine, made)?,
+        None => false,
+    };
+    if divides {
+        division::marked_inline(context, module);
+    }
+    if asks || divides {
+        let passes =
+            "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)";
+        module.run(passes, machine)?;
     }
     if output == Output::Optimised {
         return Ok((layout, module.text().into_bytes()));

@@ -6,6 +6,7 @@
 //! would race.
 
 use super::graph::{End, Graph, Loop};
+use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
@@ -172,6 +173,7 @@ impl Divergence {
                         let callee = instruction.callee().unwrap_or_default();
                         callee.starts_with("__q_")
                             || callee.starts_with("llvm.")
+                            || callee.starts_with(CALLED_TO_DIVIDE)
                             || callee.starts_with(CALLED_TO_READ)
                     }
                     _ => true,
