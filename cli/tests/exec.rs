@@ -220,6 +220,30 @@ fn devices_of_another_platform_join_ours() {
     assert_eq!(run(&[]).lines().count(), 1);
 }
 
+#[test]
+fn the_library_takes_the_place_of_a_loader_that_may_look_elsewhere() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let [own, text] = ["libOpenCL.so.1", "loader.c"].map(|name| home.path().join(name));
+    // A loader that finds no platform wherever it is told to look.
+    let finds_none = "int clGetPlatformIDs(unsigned n, void *p, unsigned *count) { return -1001; }";
+    std::fs::write(&text, finds_none).unwrap();
+    let status = Command::new("cc")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libOpenCL.so.1", "-o"])
+        .args([&own, &text])
+        .status();
+    assert!(status.unwrap().success());
+    std::fs::create_dir(home.path().join("library")).unwrap();
+    let linked = home.path().join("library/libOpenCL.so.1");
+    std::os::unix::fs::symlink(library(), &linked).unwrap();
+    let program = compile(home.path(), linked.parent().unwrap());
+    let mut command = quipu(home.path(), &["exec", "--"]);
+    command.arg(program).env("LD_LIBRARY_PATH", home.path());
+    assert_eq!(said(&command.output().unwrap()).lines().count(), 1);
+}
+
 /// A node that is ended with the test.
 struct Serving(Child);
 

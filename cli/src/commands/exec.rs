@@ -5,14 +5,15 @@
 //! * A loader, the system's or one that the program brings, is told of a folder that names our library alone
 //!   (`OCL_ICD_VENDORS`).
 //!   Other platforms are then not seen by the program. Their devices are ours: our library is told where they are listed.
-//! * On a machine without a loader the library takes the loader's place: the folder has it under the loader's name, and the
-//!   system's linker looks there first (`LD_LIBRARY_PATH`).
+//! * On a machine without a loader, or with one that may look elsewhere, too, the library takes the loader's place: the folder
+//!   has it under the loader's name, and the system's linker looks there first (`LD_LIBRARY_PATH`).
 
 use crate::error::CommandError;
 use quipu::drivers::remote::paired;
 use quipu_cli::timeline;
 use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,7 +81,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    let has_loader = has_loader();
+    let loader = loader();
+    let has_loader = loader.as_deref().is_some_and(is_obedient);
     command
         .env("OCL_ICD_VENDORS", &folder)
         // Lists of further libraries, in loaders of other makes.
@@ -89,6 +91,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if !has_loader {
         let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         command.env("LD_LIBRARY_PATH", first_of(&others, &folder));
+        // Our library reaches other platforms by way of a loader, which is not to be itself.
+        if let Some(loader) = loader {
+            command.env("OPENCL_DYLIB_PATH", loader);
+        }
     }
     if matches!(OPENCL_VENDORS.get(), Ok(None))
         && let Some(vendors) = vendors()
@@ -209,10 +215,31 @@ fn library(own: &Path) -> Result<PathBuf, ExecError> {
     Ok(found.canonicalize().unwrap_or(found))
 }
 
-/// True if the system has a loader.
-fn has_loader() -> bool {
+/// The file of the system's loader, if it has one.
+fn loader() -> Option<PathBuf> {
     // SAFETY: loaders have initialisers that read their own variables, and nothing else.
-    unsafe { libloading::Library::new(LOADER) }.is_ok()
+    let loader = unsafe { libloading::Library::new(LOADER) }.ok()?;
+    // SAFETY: it is not called.
+    let function = unsafe { loader.get::<unsafe extern "C" fn()>(c"clGetPlatformIDs") }.ok()?;
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: an address of a library that is loaded, and room for what is known of it, of which zeros are a value.
+    let found = unsafe {
+        libc::dladdr(*function as *const libc::c_void, found.as_mut_ptr());
+        found.assume_init()
+    };
+    if found.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the library's name, which ends with a zero and is there as long as the library.
+    let name = unsafe { std::ffi::CStr::from_ptr(found.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// True if a loader looks where `OCL_ICD_VENDORS` says, and nowhere else. Those that do know this function's name. Older ones, as that
+/// of CUDA's, look at the system's list, too.
+fn is_obedient(loader: &Path) -> bool {
+    let name = b"clGetICDLoaderInfoOCLICD";
+    fs::read(loader).is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == name))
 }
 
 /// Where the loader would find other platforms: their devices are ours, too.
