@@ -1,12 +1,20 @@
-//! Wakers are a user's code: they are cloned, woken and dropped with nothing locked.
+//! Wakers are a user's code: they are cloned, woken and dropped with nothing locked, and may wait.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-use quipu_scheduler::UserEvent;
+use quipu_scheduler::command::ToDrivers;
+use quipu_scheduler::driver::Notification;
+use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::{Device, DeviceProperties, Driver, Event, Request, UserEvent};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+
+mod devices;
+
+/// For what happens at once, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A waker that completes an event as it is dropped.
 struct Completes(Mutex<Option<UserEvent>>);
@@ -39,6 +47,98 @@ fn a_waker_that_is_replaced_may_end_what_it_waited_for() {
         let second = poll(Waker::noop());
         tell.send(matches!(second, Poll::Ready(Ok(())))).unwrap();
     });
-    let is_finished = told.recv_timeout(Duration::from_secs(60));
+    let is_finished = told.recv_timeout(PATIENCE);
     assert!(is_finished.expect("it waits for itself"));
+}
+
+/// A waker that calls, once.
+struct Calls(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+    }
+}
+
+/// A future of the event that calls when it is woken.
+fn calling(event: &Event, call: impl FnOnce() + Send + 'static) -> Event {
+    let mut future = event.clone();
+    let waker = Waker::from(Arc::new(Calls(Mutex::new(Some(Box::new(call))))));
+    let mut context = Context::from_waker(&waker);
+    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+    future
+}
+
+#[test]
+fn a_waker_waits_for_what_others_of_its_event_bring_about() {
+    // More than may wait inside of each other: the rest are refused.
+    for waiting in [1, 200] {
+        let (gate, brought_about) = (UserEvent::new(), UserEvent::new());
+        let (tell, told) = mpsc::channel();
+        let mut futures = Vec::new();
+        for _ in 0..waiting {
+            let (event, tell) = (brought_about.event(), tell.clone());
+            futures.push(calling(&gate.event(), move || {
+                tell.send(event.wait()).unwrap();
+            }));
+        }
+        futures.push(calling(&gate.event(), || brought_about.complete()));
+        let ends = std::thread::spawn(|| gate.complete());
+        let results =
+            (0..waiting).map(|_| told.recv_timeout(PATIENCE).expect("it waits for itself"));
+        let refused = results.filter_map(Result::err).collect::<Vec<_>>();
+        let is_refusal = |kind: &ErrorKind| matches!(kind, ErrorKind::WouldDeadlock { .. });
+        assert!(refused.iter().all(|error| is_refusal(error.kind())));
+        assert!(waiting > 1 || refused.is_empty());
+        ends.join().unwrap();
+    }
+}
+
+/// Says that it is handed a command, and ends it.
+struct Says(Mutex<mpsc::Sender<()>>);
+
+// SAFETY: a command's code and memory are not used.
+unsafe impl Driver for Says {
+    fn name(&self) -> &'static str {
+        "says"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        devices::one("says")
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.0.lock().unwrap().send(()).unwrap();
+            command.finish(Ok(()), &mut ToDrivers);
+        }
+    }
+}
+
+#[test]
+fn a_waker_of_a_marker_blocks_for_what_it_lets_go() {
+    let (say, said) = mpsc::channel();
+    let driver: Arc<dyn Driver> = Arc::new(Says(Mutex::new(say)));
+    let devices = Device::all_of(&driver).unwrap();
+    let context = quipu_scheduler::Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], Default::default()).unwrap();
+    let (gate, let_go) = (UserEvent::new(), UserEvent::new());
+    let marker = context.queue(&devices[0], Default::default()).unwrap();
+    let marker = marker.marker(&[gate.event()]).unwrap();
+    let request = Request {
+        waits: &[let_go.event()],
+        ..Request::default()
+    };
+    let task = queue.host_task(|_| Ok(()), &request).unwrap();
+    let (tell, told) = mpsc::channel();
+    let future = calling(&marker, move || {
+        let_go.complete();
+        tell.send(said.recv_timeout(PATIENCE)).unwrap();
+    });
+    gate.complete();
+    let is_handed_over = told.recv().unwrap();
+    is_handed_over.expect("the driver has it while the waker goes on");
+    task.wait().unwrap();
+    drop(future);
 }

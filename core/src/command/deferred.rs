@@ -32,7 +32,6 @@ use crate::limits::{BATCH, MOST_AT_ONCE, MOST_WAITS};
 use crate::observers::{Delivery, Observer};
 use crate::panics::{drop_panic, quietly};
 use crate::router::{Router, is_same};
-use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -57,6 +56,23 @@ impl ReadySink for ToDrivers {
     #[inline]
     fn accept(&mut self, command: Command) -> Option<Command> {
         Some(command)
+    }
+}
+
+/// While it lives, what this thread makes ready is gathered. Then all of it is handed over together.
+#[must_use]
+pub(crate) struct Gathering(());
+
+impl Gathering {
+    pub(crate) fn begin() -> Self {
+        ToDrivers.gather(Gather::BEGIN);
+        Self(())
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        ToDrivers.gather(Gather::END);
     }
 }
 
@@ -100,6 +116,7 @@ fn give_back_lists() {
     edit(&ENDS, VecDeque::shrink_to_fit);
     edit(&OURS, VecDeque::shrink_to_fit);
     edit(&CALLS, VecDeque::shrink_to_fit);
+    edit(&WAKES, VecDeque::shrink_to_fit);
 }
 
 /// The lists are not in use any more for now: their memory is given back when the thread ends, at once if it does already.
@@ -120,6 +137,12 @@ thread_local! {
     static PUBLISHER: Cell<Option<Publisher>> = const { Cell::new(None) };
     /// How often this thread is inside of gathering or draining.
     static DRAINING: Cell<u32> = const { Cell::new(0) };
+    /// How often it was as it called the innermost waker that it is inside of.
+    static WAKING_AT: Cell<u32> = const { Cell::new(NOT_WAKING) };
+    /// Wakers of what is over that this thread is about to call.
+    static WAKES: List<Arc<Observer>> = const { List::new() };
+    /// How many of these, the first ones, are left for when the waker or callback that this thread is inside of has returned.
+    static OTHERS_WAKES: Cell<usize> = const { Cell::new(0) };
     /// Callbacks of what is over.
     static CALLS: List<Arc<Observer>> = const { List::new() };
     /// How often they are kept for what this thread has yet to run.
@@ -165,6 +188,9 @@ pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
 /// As a depth of gathering and draining: this thread waits in the middle of an end, and what becomes ready goes on at once.
 const WAITING: u32 = 1 << 31;
 
+/// The depth of a thread that calls no waker.
+const NOT_WAKING: u32 = u32::MAX;
+
 /// Hands a ready command to its driver, or ends it here if it is one that
 /// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
 /// nothing in hand then [calls back](call_back).
@@ -178,6 +204,7 @@ pub(crate) fn dispatch(command: Command) {
         0 | WAITING => drain(),
         // A long list is handed over while it is gone through.
         1 if length >= BATCH && !ends_here => hand_over_to_drivers(),
+        depth if depth == WAKING_AT.get() && !ends_here => hand_over_to_drivers(),
         _ => {}
     }
 }
@@ -190,6 +217,8 @@ pub(super) fn drain() {
             hand_over_ready();
             return NEEDED.get()();
         }
+        // A waker may block for what it has made ready. What ends here waits for the waker's return: it wakes others.
+        depth if depth == WAKING_AT.get() => return hand_over_to_drivers(),
         _ => return,
     }
     hand_over_ready();
@@ -307,7 +336,11 @@ impl Drop for Depth {
 
 /// Calls a driver in the middle of a command's end, of which nothing may be left undone whatever the driver does.
 pub(crate) fn contain(call: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+    // Wakers that are noted by now are not called in there, where a driver may refuse their waits.
+    let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    OTHERS_WAKES.set(others);
+    if let Err(panic) = outcome {
         drop_panic(panic);
         quietly(|| {
             tracing::error!(
@@ -336,25 +369,41 @@ pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Router>>, batch: &mut Vec<
 /// Tells those who observe what is over: threads at once, then wakers, which are a user's code and may wait for these.
 /// Callbacks are called when this thread [calls back](call_back), or a waker waits.
 pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
-    let mut wakers: SmallVec<[Arc<Observer>; 2]> = SmallVec::new();
+    announce(observers);
+    wake();
+}
+
+/// The first half of [`tell`], which runs no user's code: threads are told. Wakers and callbacks are noted, so that a thread that
+/// waits meanwhile calls them.
+pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
     for observer in observers {
         match observer.delivery() {
             Delivery::AtOnce => observer.fire(),
-            Delivery::Wakes => wakers.push(observer),
+            Delivery::Wakes => edit(&WAKES, |wakes| wakes.push_back(observer)),
             Delivery::CallsBack => edit(&CALLS, |calls| calls.push_back(observer)),
         }
     }
-    for waker in wakers {
+}
+
+/// Calls the wakers that were noted, but for those of the waker that this thread is inside of: their turn comes when that has
+/// returned, or while it waits.
+pub(crate) fn wake() {
+    while let Some(waker) = edit(&WAKES, |wakes| wakes.remove(OTHERS_WAKES.get())) {
         fire(&waker);
     }
 }
 
 /// Has an observer do its action, once. If that is a user's code, what this thread keeps to itself is shown first.
 pub(crate) fn fire(observer: &Observer) {
-    if observer.delivery() != Delivery::AtOnce {
-        publish();
+    if observer.delivery() == Delivery::AtOnce {
+        return observer.fire();
     }
+    publish();
+    let depth = WAKING_AT.replace(DRAINING.get());
+    let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
     observer.fire();
+    OTHERS_WAKES.set(others);
+    WAKING_AT.set(depth);
 }
 
 /// Runs what is this thread's to run, and calls users' callbacks, unless it has something in hand that they might
@@ -436,6 +485,7 @@ pub(crate) struct BlockingWait<'a> {
     calling: bool,
     kept: u32,
     waits: u32,
+    others_wakes: usize,
     outer: Option<&'static dyn Fn() -> bool>,
     happened: PhantomData<&'a dyn Fn() -> bool>,
 }
@@ -446,6 +496,7 @@ impl Drop for BlockingWait<'_> {
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
+        OTHERS_WAKES.set(self.others_wakes);
         DRAINING.set(self.draining);
     }
 }
@@ -469,10 +520,12 @@ pub(crate) fn enter_blocking_wait<'a>(
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
+        others_wakes: OTHERS_WAKES.replace(0),
         outer: HAPPENED.get(),
         happened: PhantomData,
     };
-    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0;
+    let is_waking = edit(&WAKES, |wakes| !wakes.is_empty());
+    let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0 || is_waking;
     if is_inside {
         if outer.waits == MOST_WAITS && !happened() {
             return Err(ErrorKind::WouldDeadlock {
@@ -503,6 +556,12 @@ pub(crate) fn enter_blocking_wait<'a>(
         // What this thread is to run is left to the wait, which runs what it needs.
         hand_over_ready();
         call_callbacks();
+    }
+    // Of those that this thread is about to call, one may bring about what is waited for.
+    while !happened()
+        && let Some(waker) = edit(&WAKES, VecDeque::pop_front)
+    {
+        fire(&waker);
     }
     Ok(outer)
 }

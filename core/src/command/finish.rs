@@ -1,6 +1,6 @@
 //! The end of a command, step by step; it is the contract's `broadcast`. Nothing here recurses.
 
-use super::deferred::{call_back, contain, deliver, tell};
+use super::deferred::{Gathering, announce, call_back, contain, deliver, wake};
 use super::recorded::Shared;
 use super::slot::{self, Kind, OverflowEdge, Phase, Slot};
 use super::{Command, EventId, Gather, ReadySink, discard, log, release, running, slab};
@@ -277,26 +277,22 @@ pub(super) unsafe fn broadcast_dropped(
         // SAFETY: the progress page lives until this byte is set and seen.
         unsafe { (*done).store(1, Ordering::Release) };
     }
-    let mut looked_at = match s.notify.close(failed) {
-        None => false,
-        // SAFETY: an entry's word lives until its owner is released.
-        Some(first) => match unsafe { first.next() } {
-            // SAFETY: the entry was taken from the closed list.
-            None => unsafe { resolve_entry(first, failed, s, sink) },
-            // SAFETY: as above.
-            Some(second) => unsafe { resolve_list(first, second, failed, s, sink) },
-        },
+    let first = s.notify.close(failed);
+    // After the close another queue may have this place. Then this merely looks at its sentinel.
+    let watched = queue.filter(|queue| queue.progress.is_sentinel(s.sequence.get()));
+    let looked_at = if let Some(queue) = watched {
+        // SAFETY: the entry was taken from the closed list.
+        unsafe { resolve_with_queue(first, queue, failed, s, sink) };
+        true
+    } else if let Some(first) = first {
+        // SAFETY: the entry was taken from the closed list.
+        unsafe { resolve_entries(first, failed, s, sink) }
+    } else {
+        false
     };
-    if let Some(queue) = queue {
-        // After the close above another queue may have this place. Then this merely looks at its sentinel.
-        if queue.progress.is_sentinel(s.sequence.get()) {
-            queue.progress(sink);
-            looked_at = true;
-        }
-    }
-    // Last: callbacks may wait for any of the above.
+    // Last: wakers and callbacks may wait for any of the above.
     if looked_at {
-        fire_observers(s);
+        wake_and_call_back();
     }
     // The usual end, without a second look at what is known here.
     if !failed
@@ -312,8 +308,50 @@ pub(super) unsafe fn broadcast_dropped(
     unsafe { release(slot) };
 }
 
+/// The end of a queue's sentinel: a user's code is called when the dependants and whoever waits for the queue have been resolved
+/// and told, for it may wait for any of them.
+///
+/// # Safety
+/// `first` was taken from the closed notify list of `over`.
+#[cold]
+#[inline(never)]
+unsafe fn resolve_with_queue(
+    first: Option<Entry>,
+    queue: &'static Place,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) {
+    let _gathering = Gathering::begin();
+    if let Some(first) = first {
+        // SAFETY: as the caller promises.
+        unsafe { resolve_entries(first, failed, over, sink) };
+    }
+    queue.progress(sink);
+}
+
+/// Resolves what the entries of a closed list stand for; true as of [`resolve_entry`].
+///
+/// # Safety
+/// `first` was taken from the closed notify list of `over`.
+#[inline(always)]
+unsafe fn resolve_entries(
+    first: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+) -> bool {
+    // SAFETY: an entry's word lives until its owner is released. The entries are as the caller promises.
+    unsafe {
+        match first.next() {
+            None => resolve_entry(first, failed, over, sink),
+            Some(second) => resolve_list(first, second, failed, over, sink),
+        }
+    }
+}
+
 /// Resolves what an entry of a closed list stands for, which is one wait of a
-/// dependant; true if it is the observers, who are told last, or if this thread
+/// dependant; true if it is the observers, of whom wakers and callbacks are called last, or if this thread
 /// or a driver on it had to see to the dependant, so that there may be callbacks.
 ///
 /// In the middle of every command's end, so all that is rare is out of line.
@@ -329,6 +367,7 @@ pub(super) unsafe fn resolve_entry(
 ) -> bool {
     // SAFETY: as the caller promises.
     let Some(dependant) = (unsafe { dependant_of(entry) }) else {
+        announce_observers(over);
         return true;
     };
     // SAFETY: the dependant is alive: it still counts this wait.
@@ -418,11 +457,16 @@ pub(super) fn record(
     crate::tracing_records::record(s, EventId::new(slot, s.notify.generation()), times, failed);
 }
 
-/// Tells who observes a command that is over, if anybody does, and calls back.
+/// Tells the threads that observe a command that is over; notes the others.
 #[cold]
-pub(super) fn fire_observers(s: &Slot) {
+fn announce_observers(s: &Slot) {
     // SAFETY: the owner's reference still holds the slot's use.
-    tell(unsafe { s.observers.close() });
+    announce(unsafe { s.observers.close() });
+}
+
+#[cold]
+fn wake_and_call_back() {
+    wake();
     call_back();
 }
 

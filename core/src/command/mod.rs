@@ -47,13 +47,14 @@ pub use running::is_inside as is_inside_command;
 pub use view::CommandView;
 
 use deferred::publish;
-pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
 pub(crate) use deferred::{
-    call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
-    hand_over_found, has_ours, is_done_by_anyone, tell,
+    Gathering, call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
+    hand_over_found, has_ours, is_done_by_anyone, tell, wake,
 };
+pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
 use finish::end_recorded;
 pub(crate) use finish::{broadcast, dependant_of, fail, notify_each, poison};
+pub(crate) use serve::resolve as resolve_watchers;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::observers::Observer;

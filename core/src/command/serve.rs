@@ -1,9 +1,9 @@
 //! Serving whoever waits for a queue to come to a number.
 
-use super::deferred::{ToDrivers, call_back, deliver, tell};
+use super::deferred::{Gathering, ToDrivers, announce, call_back, deliver, wake};
 use super::finish::notify_each;
 use super::id::EventId;
-use super::owned::{Command, Gather, ReadySink};
+use super::owned::{Command, ReadySink};
 use crate::observers::Observer;
 use crate::queue::place::Place;
 use crate::queue::progress::Watcher;
@@ -11,30 +11,23 @@ use crate::state::Resolved;
 use std::sync::Arc;
 
 impl Place {
-    /// The queue's sentinel is over: serves whoever waited for it. The caller calls
-    /// back when it has nothing else in hand.
+    /// The queue's sentinel is over: serves whoever waited for it, but for wakers and callbacks, which are noted.
     #[cold]
     pub(crate) fn progress(&self, sink: &mut impl ReadySink) {
         let mut served = Vec::new();
         self.progress.take_served(&mut served);
-        serve(served, sink);
-    }
-
-    /// Serves `watcher` when every command numbered below `end` is over; gives
-    /// it back if that is so already. The caller calls back, as above.
-    pub(crate) fn watch(&self, end: u64, watcher: Watcher) -> Result<(u64, u64), Watcher> {
-        let mut served = Vec::new();
-        let outcome = self.progress.watch(end, watcher, &mut served);
-        serve(served, &mut ToDrivers);
-        outcome
+        resolve(served, sink);
     }
 
     /// Fires `observer` when every command numbered below `end` is over; `None` if
     /// that is so already.
     pub(crate) fn observe(&self, end: u64, observer: &Arc<Observer>) -> Option<(u64, u64)> {
-        let key = self.watch(end, Watcher::Observer(observer.clone())).ok();
+        let mut served = Vec::new();
+        let watcher = Watcher::Observer(observer.clone());
+        let outcome = self.progress.watch(end, watcher, &mut served);
+        serve(served, &mut ToDrivers);
         call_back();
-        key
+        outcome.ok()
     }
 
     /// Takes a watcher out again, if it was not served.
@@ -46,14 +39,21 @@ impl Place {
     }
 }
 
-/// Resolves the waits of all that are commands before anybody else hears of it, who
-/// may wait for those.
+/// Serves them. The caller calls back when it has nothing else in hand.
 fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
     if served.is_empty() {
         return;
     }
+    let gathering = Gathering::begin();
+    resolve(served, sink);
+    drop(gathering);
+    wake();
+}
+
+/// Resolves the waits of those that are commands before anybody else hears of it, who may wait for those. Threads are told then;
+/// wakers and callbacks are [noted](announce). The caller gathers.
+pub(crate) fn resolve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
     let mut observers = Vec::new();
-    ToDrivers.gather(Gather::BEGIN);
     for watcher in served {
         match watcher {
             Watcher::Command(slot) => {
@@ -72,6 +72,5 @@ fn serve(served: Vec<Watcher>, sink: &mut impl ReadySink) {
             Watcher::Observer(observer) => observers.push(observer),
         }
     }
-    ToDrivers.gather(Gather::END);
-    tell(observers);
+    announce(observers);
 }

@@ -111,6 +111,11 @@ impl Stage {
         self.context.queue(&self.devices[1], options).unwrap()
     }
 
+    /// How many commands the driver has that are ready.
+    pub(super) fn ready(&self) -> usize {
+        self.hoard.0.lock().unwrap().len()
+    }
+
     /// Ends all that is ready, and what that makes ready.
     pub(super) fn end_all(&self) {
         let next = || self.hoard.0.lock().unwrap().pop();

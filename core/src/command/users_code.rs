@@ -195,6 +195,32 @@ fn a_joined_list_of_waits_is_forgotten_with_nothing_locked() {
     assert!(told.recv_timeout(2 * PATIENCE).unwrap());
 }
 
+/// The marker of the new list is handed over by then, as another thread may wait for it.
+#[test]
+fn a_joined_list_of_waits_is_forgotten_with_nothing_in_hand() {
+    let stage = Arc::new(Stage::new(false));
+    let gates = gates();
+    let list = events_of(&gates);
+    gates.into_iter().for_each(UserEvent::complete);
+    let wait = |stage: &Stage, list: &[Event]| {
+        let request = Request {
+            waits: list,
+            ..Request::default()
+        };
+        stage.queue.host_task(|_| Ok(()), &request).unwrap()
+    };
+    let (other, same) = (stage.clone(), list.clone());
+    let told = fail_a_joined_list(&stage, move || {
+        let event = wait(&other, &same);
+        other.end_all();
+        event.wait().unwrap();
+    });
+    let event = wait(&stage, &list);
+    assert!(told.recv_timeout(2 * PATIENCE).unwrap());
+    stage.end_all();
+    event.wait().unwrap();
+}
+
 #[test]
 fn a_launch_of_a_graph_forgets_a_joined_list_with_nothing_locked() {
     let stage = Stage::new(false);
@@ -357,6 +383,27 @@ fn migrations_are_logged_with_nothing_locked() {
     });
     // The command and its migration.
     assert_eq!(heard.load(Ordering::Relaxed), 2);
+    stage.end_all();
+}
+
+#[test]
+fn migrations_are_logged_with_nothing_in_hand() {
+    let stage = Arc::new(Stage::new(false));
+    let far = stage.far_queue();
+    let memory = stage.context.memory(SIZE).unwrap();
+    let (command, _) = stage.command_of(&[over(&memory, AccessMode::Overwrite)]);
+    command.finish(Ok(()), &mut ToDrivers);
+    let handed_over = Arc::new(AtomicUsize::new(0));
+    let (count, same) = (handed_over.clone(), stage.clone());
+    let hear = move |text: &str| {
+        if text.contains("message=migrate") {
+            count.fetch_add(same.ready(), Ordering::Relaxed);
+        }
+    };
+    listen(hear, || {
+        enqueue(&far, &[over(&memory, AccessMode::Read)]);
+    });
+    assert_eq!(handed_over.load(Ordering::Relaxed), 1);
     stage.end_all();
 }
 

@@ -79,18 +79,19 @@ impl ContextShared {
     }
 
     /// One event for a list of them, made by `make` unless the last list was
-    /// the same.
+    /// the same. Gives also the event that this one takes the place of: to drop that may drop an error, whose payload is a
+    /// user's code, so the caller drops it when it has handed over all that it has.
     pub(crate) fn join_waits(
         &self,
         events: &[Event],
         make: impl FnOnce(&Queue) -> (Event, Option<Command>),
-    ) -> (Event, Option<Command>) {
+    ) -> (Event, Option<Command>, Option<Event>) {
         let mut joined = lock(&self.joined);
         if let Some((list, event)) = &*joined
             && list.len() == events.len()
             && list.iter().zip(events).all(|(id, event)| *id == event.id())
         {
-            return (event.clone(), None);
+            return (event.clone(), None, None);
         }
         let (event, ready) = make(self.internal_queue());
         let (mut list, before) = joined.take().unzip();
@@ -98,10 +99,7 @@ impl ContextShared {
         list.clear();
         list.extend(events.iter().map(Event::id));
         *joined = Some((std::mem::take(list), event.clone()));
-        drop(joined);
-        // This may drop an error, whose payload is a user's code.
-        drop(before);
-        (event, ready)
+        (event, ready, before)
     }
 
     #[cfg(test)]

@@ -52,7 +52,7 @@ impl Queue {
         // The owner's, the next launch's, and the caller's.
         let references = 2 + u32::from(want_event);
         waits.s.references.store(references, Ordering::Relaxed);
-        // Before the lock, too: it may drop the error of another list, which is a user's code.
+        // Before the lock: markers that it makes have an earlier point.
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }

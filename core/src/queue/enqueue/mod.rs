@@ -97,7 +97,10 @@ use super::flush::note_waits;
 use super::place::Head;
 use super::{Queue, QueueShared};
 use crate::command::slot::{Kind, Slot, Vtable};
-use crate::command::{Command, EventId, call_back, dispatch, is_done_by_anyone};
+use crate::command::{
+    Command, EventId, Gathering, ToDrivers, call_back, dispatch, is_done_by_anyone,
+    resolve_watchers, wake,
+};
 use crate::driver::{CommandRef, Notification, Submission};
 use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::{Event, SeesTo};
@@ -494,19 +497,19 @@ impl Queue {
             }
             return;
         };
-        let (event, ready) = context.join_waits(events, |queue| {
+        let (event, ready, forgotten) = context.join_waits(events, |queue| {
             marker_event(queue, |join| {
                 for event in events {
                     join.add_event(event);
                 }
             })
         });
-        if ready.is_some() {
-            waits.rare().ready.extend(ready);
-        }
         waits.add_event(&event);
+        let rare = waits.rare();
+        rare.ready.extend(ready);
+        rare.forgotten = forgotten;
         // Others may have the context forget it before it is registered.
-        waits.rare().joined = Some(event);
+        rare.joined = Some(event);
     }
 }
 
@@ -524,7 +527,8 @@ pub(crate) fn log_panic(panic: Box<dyn Any + Send>) {
     quietly(|| tracing::error!(message, "a driver panicked as it was told of a command"));
 }
 
-/// The end of an enqueue that needed more than most.
+/// The end of an enqueue that needed more than most. A user's code (wakers, subscribers of the log, callbacks, destructors
+/// of errors) comes after the command and all its helpers are handed over: it may wait for any of them.
 #[cold]
 fn conclude_rare(
     queue: &QueueShared,
@@ -532,22 +536,31 @@ fn conclude_rare(
     id: EventId,
     mut command: Option<Command>,
 ) {
+    let gathering = Gathering::begin();
+    let mut served = Vec::new();
+    waits.release_helpers(&mut served);
+    if waits.is_unsettled() {
+        command = waits.settle(id, &mut served);
+    }
+    if let Some(command) = command {
+        let head = queue.head();
+        if head.router.is_run_by_waits() && !head.needs_flush {
+            // Its driver would run it at once, on this thread, with the rest still gathered.
+            dispatch(command);
+        } else {
+            hand_over(queue, command);
+        }
+    }
+    resolve_watchers(served, &mut ToDrivers);
+    drop(gathering);
+    wake();
+    if waits.rare().flushes {
+        queue.flush();
+    }
     waits.log_migrations();
     std::mem::take(&mut waits.rare().panics)
         .into_iter()
         .for_each(log_panic);
-    waits.release_helpers();
-    if waits.is_unsettled() {
-        command = waits.settle(id);
-    }
-    let flushes = waits.rare().flushes;
-    if let Some(command) = command {
-        hand_over(queue, command);
-    }
-    if flushes {
-        queue.flush();
-    }
-    // Only now: a callback may wait for what was in hand until here.
     call_back();
 }
 

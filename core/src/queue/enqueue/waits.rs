@@ -44,6 +44,8 @@ pub(super) struct Rare<'a> {
     /// The marker that stands for a list of explicit waits. Its context may forget it at any time, and then only this keeps
     /// how it ended.
     pub(super) joined: Option<Event>,
+    /// The marker that the context has forgotten for it. To drop it may drop an error, whose payload is a user's.
+    pub(super) forgotten: Option<Event>,
     /// Errors that were replaced: dropped after the trackers are unlocked.
     pub(super) discarded: Vec<Error>,
     /// What drivers that panicked as they were told of this command and its helpers have thrown: dropped and logged then, too.
@@ -324,9 +326,10 @@ impl<'a> Waits<'a> {
 
     /// What must not be done while trackers are locked: watches the prefix, and
     /// tells the driver of waits that were over by the time they were to be
-    /// registered. Gives the command if that makes it ready.
+    /// registered. Gives the command if that makes it ready. Watchers that turn out to be due are added to `served`:
+    /// to tell them may run a user's code, so the command is handed over first.
     #[cold]
-    pub(super) fn settle(&mut self, id: EventId) -> Option<Command> {
+    pub(super) fn settle(&mut self, id: EventId, served: &mut Vec<Watcher>) -> Option<Command> {
         let rare = self.rare();
         let late = std::mem::take(&mut rare.late);
         let prefix = rare.prefix.take();
@@ -341,24 +344,25 @@ impl<'a> Waits<'a> {
         for event in late {
             resolve(event);
         }
-        if let Some((watched, end)) = prefix
-            && watched.watch(end, Watcher::Command(self.slot)).is_err()
-        {
-            resolve(EventId::NONE);
+        if let Some((watched, end)) = prefix {
+            let watcher = Watcher::Command(self.slot);
+            if watched.progress.watch(end, watcher, served).is_err() {
+                resolve(EventId::NONE);
+            }
         }
         owned
     }
 
-    /// Hands over what was made for this command on the way.
+    /// Hands over what was made for this command on the way. As [`settle`](Waits::settle) in all else.
     #[cold]
-    pub(super) fn release_helpers(&mut self) {
+    pub(super) fn release_helpers(&mut self, served: &mut Vec<Watcher>) {
         let rare = self.rare();
         let hops = std::mem::take(&mut rare.hops);
         for ready in std::mem::take(&mut rare.ready) {
             dispatch(ready);
         }
         for (mut hop, id) in hops {
-            hop.settle(id).into_iter().for_each(dispatch);
+            hop.settle(id, served).into_iter().for_each(dispatch);
         }
     }
 
