@@ -3,7 +3,9 @@
 //! at least one of them sees the other's store.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+#[cfg(all(target_os = "linux", not(miri)))]
+use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 /// Keeps the compiler from moving anything across; what the processor moves, the other side's fence stops.
 #[inline(always)]
