@@ -221,6 +221,10 @@ const LOOKS: [Duration; 4] = [
     Duration::from_secs(10),
 ];
 
+/// Looks after which a wait hands over all that its thread was to run: a driver that runs it on the calling thread has another
+/// thread run it then.
+const LOOKS_BEFORE_ALL: usize = 2;
+
 /// So many commands may be seen as a wait begins, and at each look so many times as many as before:
 /// a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
@@ -526,6 +530,10 @@ impl<'a> Waiter<'a> {
         }
         if with_flush {
             hand_over_needed();
+            if looks >= LOOKS_BEFORE_ALL && !works_alone() {
+                // Another thread may need these, which this one needs to go on.
+                hand_over_found(|ours| (!ours.is_empty()).then_some(0));
+            }
             match &self.target {
                 Target::Events(events) => flush_for(events.iter().map(|event| event.queue())),
                 Target::Queue(queue, _) => flush_for([Some(*queue)]),
@@ -694,7 +702,7 @@ impl<'a> Waiter<'a> {
     /// if the wait should flush again, too: the thread goes on by [`Waiter::rest`], which does.
     #[must_use]
     pub fn look_after(&self) -> bool {
-        self.look(false) && watching::is_needed()
+        self.look(false) && (watching::is_needed() || has_ours())
     }
 
     /// Sleeps for a short while at most, or until this thread is unparked.

@@ -119,12 +119,12 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
     while !waiter.is_done() && !waiter.is_late() {
         if let Some(command) = take_needed(waiter) {
             run(command);
-        } else if READY.with(|ready| ready.borrow().iter().flatten().next().is_none())
-            && !waiter.is_stepped()
-        {
-            return sleep(waiter);
         } else {
-            // To step a machine may bring more to run.
+            let has_none = READY.with(|ready| ready.borrow().iter().flatten().next().is_none());
+            if has_none && !waiter.is_stepped() {
+                // What ends on this thread meanwhile may bring some; to step a machine does so all the time.
+                pause = longest;
+            }
             sleep(&waiter.for_at_most(pause))?;
             if pause == longest && !waiter.is_done() {
                 let left = READY.with(|ready| ready.borrow_mut().as_mut().map(std::mem::take));
