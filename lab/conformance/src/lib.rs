@@ -44,6 +44,7 @@ pub use fixture::{Fixture, Needs};
 pub use printed::{Maker, folding, native, natives};
 pub use watchdog::Watchdog;
 
+use quipu_scheduler::event::wait_graph;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,9 @@ pub fn run(fixture: &dyn Fixture) {
             continue;
         }
         let name = format!("'{}' over {}", case.name, fixture.name());
-        let watchdog = Watchdog::start(PATIENCE, name.clone());
+        let described = name.clone();
+        let watchdog =
+            Watchdog::describing(PATIENCE, move || format!("{described}: {}", wait_graph()));
         let begun = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| (case.run)(fixture)));
         drop(watchdog);

@@ -15,6 +15,7 @@ mod graphs;
 mod hazards;
 mod launches;
 mod lifetime;
+mod nesting;
 mod observation;
 mod order;
 mod refusals;
@@ -56,6 +57,7 @@ pub fn suite() -> Vec<Case> {
         observation::cases(),
         callbacks::cases(),
         lifetime::cases(),
+        nesting::cases(),
         tasks::cases(),
         threads::cases(),
         endings::cases(),
