@@ -530,3 +530,40 @@ fn whole_numbers_are_divided_many_at_once() {
         }
     }
 }
+
+#[test]
+fn a_turn_does_not_wait_for_the_test_of_the_one_before() {
+    let Some(program) = program(
+        "kernel void turns(int most, global const float *start, global int *counts) {
+            float x = 0.0f, from = start[get_global_id(0)];
+            int count = 0;
+            while (count < most && x < 4.0f) {
+                x = x * x + from;
+                count++;
+            }
+            counts[get_global_id(0)] = count;
+        }",
+    ) else {
+        return;
+    };
+    // What no work-item looks at once it has left is not kept for those that have.
+    let text = stage(&program, "turns", [64, 1, 1], Output::Optimised);
+    let kept = |line: &&str| line.contains(" = select ") && line.contains("x float>");
+    assert_eq!(text.lines().find(kept), None, "{text}");
+    let start = random(256, 3);
+    let counts = vec![0_i32; 256];
+    let mut launch = Launch::new([256, 1, 1], [64, 1, 1]);
+    launch.value(50_i32);
+    launch.memory(&start);
+    launch.memory(&counts);
+    launch.run(&program, "turns");
+    for (from, count) in start.iter().zip(counts) {
+        let (mut x, mut wanted) = (0.0_f32, 0);
+        while wanted < 50 && x < 4.0 {
+            x = x * x + from;
+            wanted += 1;
+        }
+        // A product and a sum may be rounded once.
+        assert!((count - wanted).abs() <= 1, "{from}: {count}, {wanted}");
+    }
+}

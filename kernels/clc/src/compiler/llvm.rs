@@ -193,6 +193,7 @@ functions! {
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;
     LLVMConstInt(of: Type, value: u64, signed: c_int) -> Value;
     LLVMGetUndef(of: Type) -> Value;
+    LLVMGetPoison(of: Type) -> Value;
     LLVMSetValueName2(value: Value, name: *const c_char, length: usize);
     LLVMGetValueName2(value: Value, length: *mut usize) -> *const c_char;
     LLVMGetFirstBasicBlock(function: Value) -> Block;

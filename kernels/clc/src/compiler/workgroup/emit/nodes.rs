@@ -54,8 +54,19 @@ impl Emitter {
         let inside = self.kept(flag, masked.inside, item.in_strip, &item);
         LLVMBuildStore(self.builder, inside, turn.again);
         let is_inside = self.compared(compare::NE, inside, self.narrow(0));
-        let going = self.block("going");
-        LLVMBuildCondBr(self.builder, is_inside, going, turn.end);
+        let (going, gone) = (self.block("going"), self.block("gone"));
+        LLVMBuildCondBr(self.builder, is_inside, going, gone);
+        self.go_on(gone);
+        for variable in &alive {
+            // Nobody looks at it any more. Were it kept, each turn would wait for the test that ended the one before.
+            let is_over = !version.variables.alive[masked.after].has(*variable);
+            if is_over && differs(version, *variable) {
+                let of = version.variables.all[*variable].value().ty();
+                let home = self.home(version, *variable);
+                LLVMBuildStore(self.builder, LLVMGetPoison(of), home);
+            }
+        }
+        LLVMBuildBr(self.builder, turn.end);
         self.go_on(going);
         self.nodes(version, strip, &item, (header, false), Some(turn), None);
         self.go_on(turn.end);
