@@ -445,8 +445,9 @@ fn a_node_without_a_compiler_has_another_platform_read_programs() {
         output.contains("pthread") && output.contains("box"),
         "{output}"
     );
-    // Nothing compiles for the node's own processor, so it is no device for OpenCL.
+    // Nothing compiles for the node's own processor. So it is no device for OpenCL, and listed only if it is named itself.
     assert!(!run("box/cpu:0").status.success());
+    assert_eq!(said(&run("box")), output);
 }
 
 #[test]

@@ -132,14 +132,35 @@ fn find() -> Vec<Ref<Device>> {
         tracing::debug!(driver = driver.driver, "no devices: {}", driver.error);
     }
     let devices = platform.devices().iter().map(quipu::Device::core);
-    devices
-        .filter(|device| match &asked {
-            Some(names) => names
-                .iter()
-                .any(|name| device.is_called(name) || device.name() == name),
-            None => is_usual(device),
-        })
+    let listed: Vec<_> = match &asked {
+        Some(names) => chosen(names, devices.collect()),
+        None => devices.filter(|device| is_usual(device)).collect(),
+    };
+    let listed = listed.into_iter();
+    listed
         .filter_map(|device| Device::root(device.clone()).ok())
+        .collect()
+}
+
+/// The devices of these names. Of a name for several, as a node's, those that can have kernels in OpenCL C, or all if none can: an
+/// error of its compiler says what to install.
+fn chosen<'d>(
+    names: &[String],
+    devices: Vec<&'d quipu_scheduler::Device>,
+) -> Vec<&'d quipu_scheduler::Device> {
+    let is_one = |name: &str| {
+        let number = name.rsplit_once(':').map(|(_, number)| number);
+        number.is_some_and(|number| number.parse::<usize>().is_ok())
+    };
+    let is_listed = |device: &quipu_scheduler::Device, name: &String| {
+        let is_called = device.is_called(name);
+        let siblings = || devices.iter().filter(|other| other.is_called(name));
+        let takes_text =
+            || Device::takes_text(device) || !siblings().any(|other| Device::takes_text(other));
+        device.name() == name || is_called && (is_one(name) || takes_text())
+    };
+    let all = devices.iter().copied();
+    all.filter(|device| names.iter().any(|name| is_listed(device, name)))
         .collect()
 }
 
