@@ -16,7 +16,7 @@ pub(super) enum Locked<'a> {
 
 /// The trackers of all accesses and of their memory's content sizes.
 pub(super) struct WithSizes {
-    /// The caller's, or kept by `sizes`.
+    /// The caller's, or kept by `sizes`, also once these are taken.
     locked: Vec<NonNull<Memory>>,
     /// For each access, who holds the content size of its memory.
     sizes: Vec<Option<MemoryRef>>,
@@ -95,6 +95,17 @@ impl<'a> Locked<'a> {
     }
 }
 
+impl Locked<'_> {
+    /// Who holds the content sizes: to be dropped after this.
+    #[cold]
+    pub(super) fn take_sizes(&mut self) -> Vec<Option<MemoryRef>> {
+        match self {
+            Self::WithSizes(with_sizes) => std::mem::take(&mut with_sizes.sizes),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
@@ -110,7 +121,7 @@ impl Drop for Locked<'_> {
             Self::Many(memories) => memories.iter().for_each(|memory| unlock(memory)),
             Self::WithSizes(with_sizes) => {
                 for memory in &with_sizes.locked {
-                    // SAFETY: borrowed from the caller or kept by `sizes`, which go after this.
+                    // SAFETY: borrowed from the caller or kept by `sizes`, which go after this, also where they are taken.
                     unlock(unsafe { memory.as_ref() });
                 }
             }

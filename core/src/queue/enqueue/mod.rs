@@ -228,7 +228,7 @@ impl Queue {
         if !request.waits.is_empty() {
             self.wait_for_events(&mut waits, request.waits);
         }
-        let locked = if has_content_sizes {
+        let mut locked = if has_content_sizes {
             Locked::lock_with_sizes(request.accesses)
         } else {
             Locked::lock(request.accesses)
@@ -254,8 +254,11 @@ impl Queue {
         }
         let event = want_event.then(|| Event::from_slot(slot));
         let command = self.register(&mut waits, id);
+        let sizes = has_content_sizes.then(|| locked.take_sizes());
         drop(locked);
         self.submit(&mut waits, id, command);
+        // With nothing in hand: these may be the last handles, and keep what a user gave.
+        drop(sizes);
         event
     }
 
