@@ -4,9 +4,10 @@
 //! A user's callback may wait, for anything. So it is called when its thread has
 //! nothing in hand any more that it could wait for:
 //!
-//! 1. Who ends a command resolves what waits for it, and serves who waits for its
-//!    queue ([`serve`](crate::queue)); what becomes ready meanwhile is *gathered*,
-//!    and threads that sleep and wakers are told at once.
+//! 1. The end of a command resolves what waits for it, and serves what waits for its
+//!    queue ([`serve`](crate::queue)). What becomes ready meanwhile is *gathered*. Threads that sleep are told as they are
+//!    found; wakers and callbacks are *noted* ([`announce`]). Wakers are called when all that is done ([`wake`]). A waker that
+//!    waits has the following ones called first.
 //! 2. The outermost [`drain`] hands over what was gathered. Commands that need no
 //!    device end in there, after that, since wakers are told of them; what they make
 //!    ready is gathered, too. A waker that waits has it go on at once.
