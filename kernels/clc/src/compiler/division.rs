@@ -127,9 +127,9 @@ impl Division {
             ..
         } = self;
         let sign = if *is_signed { "s" } else { "u" };
-        let rest = |of: &str| match is_rest {
+        let rest = |of: &str, whole: &str| match is_rest {
             true => format!(
-                "  %product = mul {of} %quotient, %safe\n  %rest = sub {of} %a, %product\n  ret {of} %rest\n}}\n"
+                "  %product = mul {of} %quotient, %safe\n  %rest = sub {of} %{whole}, %product\n  ret {of} %rest\n}}\n"
             ),
             false => format!("  ret {of} %quotient\n}}\n"),
         };
@@ -138,17 +138,17 @@ impl Division {
         // The least number divided by -1 has no quotient that is one.
         let overflow = match is_signed {
             true => {
-                "  %is_least = icmp eq i32 %a, -2147483648\n  %is_negated = icmp eq i32 %b, -1\n  \
+                "  %is_least = icmp eq i32 %of, -2147483648\n  %is_negated = icmp eq i32 %by, -1\n  \
                  %is_beyond = and i1 %is_least, %is_negated\n  %is_unsafe = or i1 %is_zero, %is_beyond\n"
             }
             false => "  %is_unsafe = or i1 %is_zero, false\n",
         };
         let mut text = format!(
             "define i32 @{name}(i32 %a, i32 %b) {attributes} \"vector-function-abi-variant\"=\"{}\" {{\n  \
-             %is_zero = icmp eq i32 %b, 0\n{overflow}  %safe = select i1 %is_unsafe, i32 1, i32 %b\n  \
-             %quotient = {sign}div i32 %a, %safe\n{}",
+             %of = freeze i32 %a\n  %by = freeze i32 %b\n  %is_zero = icmp eq i32 %by, 0\n{overflow}  \
+             %safe = select i1 %is_unsafe, i32 1, i32 %by\n  %quotient = {sign}div i32 %of, %safe\n{}",
             forms.join(","),
-            rest("i32")
+            rest("i32", "of")
         );
         for length in LENGTHS {
             let (whole, real) = (format!("<{length} x i32>"), format!("<{length} x double>"));
@@ -162,7 +162,7 @@ impl Division {
                  %y = {sign}itofp {whole} %safe to {real}\n  \
                  %real = fdiv {real} %x, %y\n  \
                  %quotient = fpto{sign}i {real} %real to {whole}\n{}",
-                rest(&whole)
+                rest(&whole, "a")
             );
         }
         text

@@ -10,8 +10,8 @@
 //!                                        └─ else ────────────────────────────▶ the gather or scatter
 //! ```
 //!
-//! Work-items that a mask leaves out do not count. libLLVM's C interface cannot split blocks, so functions in LLVM's text ask,
-//! and are inlined.
+//! Work-items that a mask leaves out do not count. Their addresses may be anything, and so are frozen. libLLVM's C interface
+//! cannot split blocks, so functions in LLVM's text ask, and are inlined.
 
 use super::Fault;
 use super::llvm::*;
@@ -136,7 +136,8 @@ impl Access {
         let name = self.name();
         let text = format!(
             "define {result} @\"{name}\"({pointers} %to, {mask} %mask, {vector} %value) alwaysinline {{
-  %at = ptrtoint {pointers} %to to {wide}
+  %some = freeze {pointers} %to
+  %at = ptrtoint {pointers} %some to {wide}
   %start = shufflevector {wide} %at, {wide} poison, <{count} x i32> <{first}>
   %distance = sub {wide} %at, %start
   %elsewhere = icmp ne {wide} %distance, <{distances}>
@@ -145,7 +146,7 @@ impl Access {
   %is_near = icmp eq i{count} %bits, 0
   br i1 %is_near, label %near, label %far
 near:
-  %first = extractelement {pointers} %to, i64 0
+  %first = extractelement {pointers} %some, i64 0
   {one}
   br label %end
 far:
