@@ -533,9 +533,26 @@ pub(crate) fn log_panic(panic: Box<dyn Any + Send>) {
 /// The end of an enqueue that needed more than most. A user's code (wakers, subscribers of the log, callbacks, destructors
 /// of errors) comes after the command and all its helpers are handed over: it may wait for any of them.
 #[cold]
-fn conclude_rare(
+fn conclude_rare(queue: &QueueShared, mut waits: Waits<'_>, id: EventId, command: Option<Command>) {
+    if waits.has_helpers() || waits.is_unsettled() {
+        hand_over_with_helpers(queue, &mut waits, id, command);
+    } else if let Some(command) = command {
+        hand_over(queue, command);
+    }
+    if waits.rare().flushes {
+        queue.flush();
+    }
+    waits.log_migrations();
+    std::mem::take(&mut waits.rare().panics)
+        .into_iter()
+        .for_each(log_panic);
+    call_back();
+}
+
+/// Hands over a command that is ready, and what was made for it on the way, together.
+fn hand_over_with_helpers(
     queue: &QueueShared,
-    mut waits: Waits<'_>,
+    waits: &mut Waits<'_>,
     id: EventId,
     mut command: Option<Command>,
 ) {
@@ -557,14 +574,6 @@ fn conclude_rare(
     resolve_watchers(served, &mut ToDrivers);
     drop(gathering);
     wake();
-    if waits.rare().flushes {
-        queue.flush();
-    }
-    waits.log_migrations();
-    std::mem::take(&mut waits.rare().panics)
-        .into_iter()
-        .for_each(log_panic);
-    call_back();
 }
 
 /// An event that is over when another one is, and all commands with numbers below `end` in the queue there.

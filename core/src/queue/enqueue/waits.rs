@@ -366,6 +366,12 @@ impl<'a> Waits<'a> {
         }
     }
 
+    /// True if commands were made for this one that are not handed over yet.
+    pub(super) fn has_helpers(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| !(rare.ready.is_empty() && rare.hops.is_empty()))
+    }
+
     /// Logs the migrations that were made for the command. Called with nothing locked.
     pub(super) fn log_migrations(&mut self) {
         if let Some(rare) = &mut self.rare {
