@@ -61,7 +61,9 @@ pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
 pub use call::{Call, Launch, Pass, PassAll};
 pub use native::{Native, native};
 
-pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap, region_of};
+#[cfg(feature = "serve")]
+pub(crate) use argument::region_of;
+pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};
