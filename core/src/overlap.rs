@@ -43,6 +43,9 @@ impl Region {
 
     /// Whether it shares a byte with another, as far as is looked at.
     pub fn meets(&self, other: &Self) -> bool {
+        if self.row == 0 || other.row == 0 {
+            return false;
+        }
         let apart = i128::from(other.start) - i128::from(self.start);
         let spans = [self, other].map(|region| i128::from(region.span()));
         let spans_meet = -spans[1] < apart && apart < spans[0];
@@ -207,6 +210,9 @@ mod tests {
             };
             assert!(!one.meets(&beyond));
         }
+        // Rows without bytes share none, however they lie.
+        let empty = Region::new(0, 0, [(2, 0), (2, 10)]);
+        assert!(!empty.meets(&empty));
         let far = region(0, 4, u64::MAX);
         assert!(far.meets(&far) && !far.meets(&region(4, 4, u64::MAX)));
     }

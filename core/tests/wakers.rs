@@ -95,6 +95,48 @@ fn a_waker_waits_for_what_others_of_its_event_bring_about() {
     }
 }
 
+#[test]
+fn a_waker_that_waits_for_a_limited_time_calls_no_other() {
+    let (gate, later) = (UserEvent::new(), UserEvent::new());
+    let (never, brought_about) = (UserEvent::new(), later.event());
+    let (tell, told) = mpsc::channel();
+    let futures = [
+        calling(&gate.event(), move || {
+            let _ = never.event().wait_timeout(Duration::from_millis(1));
+            later.complete();
+        }),
+        calling(&gate.event(), move || {
+            tell.send(brought_about.wait()).unwrap();
+        }),
+    ];
+    let ends = std::thread::spawn(|| gate.complete());
+    let outcome = told.recv_timeout(PATIENCE);
+    outcome.expect("it waits for the one before").unwrap();
+    ends.join().unwrap();
+    drop(futures);
+}
+
+#[test]
+fn a_waker_that_has_waited_has_others_called_as_before() {
+    let (gate, awaited, user) = (UserEvent::new(), UserEvent::new(), UserEvent::new());
+    let (tell, told) = mpsc::channel();
+    let (feed, fed) = mpsc::channel();
+    let (of_awaited, of_user) = (awaited.event(), user.event());
+    let futures = [
+        calling(&gate.event(), move || {
+            of_awaited.wait().unwrap();
+            user.complete();
+            tell.send(fed.recv_timeout(PATIENCE)).unwrap();
+        }),
+        calling(&gate.event(), || awaited.complete()),
+        calling(&of_user, move || feed.send(()).unwrap()),
+    ];
+    std::thread::spawn(|| gate.complete());
+    let is_fed = told.recv().unwrap();
+    is_fed.expect("the waker of what it completes is called at once");
+    drop(futures);
+}
+
 /// Says that it is handed a command, and ends it.
 struct Says(Mutex<mpsc::Sender<()>>);
 

@@ -14,7 +14,7 @@
 //!    those who have found it meanwhile; nobody else would.
 //! 4. Who finds the list closed was not added: the event is over.
 //!
-//! Actions run with no lock held, after all dependants were released; a panic
+//! Actions run with no lock held. Threads are woken as they are found. Wakers come after all dependants were released; a panic
 //! in one is contained and logged. Callbacks come last, when their thread has
 //! nothing in hand any more (the core's `command::deferred`): they may wait.
 

@@ -241,6 +241,13 @@ pub(crate) fn hand_over_found(find: impl Fn(&VecDeque<Command>) -> Option<usize>
     }
 }
 
+/// Hands over all that this thread is to run: for a wait that is so long that another thread may need these.
+pub(crate) fn hand_over_all() {
+    while hand_over_ours() {
+        hand_over_ready();
+    }
+}
+
 /// True if there is something that this thread is to run.
 pub(crate) fn has_ours() -> bool {
     edit(&OURS, |ours| !ours.is_empty())
@@ -320,18 +327,26 @@ fn end_here(command: Command) {
     }
 }
 
-/// While it lives, this thread is so deep inside of gathering and draining. It comes out again by a panic, too.
-struct Depth(u32);
+/// While it lives, this thread is so deep inside of gathering and draining, and inside of no waker there. It comes out again by a panic,
+/// too.
+struct Depth {
+    draining: u32,
+    waking_at: u32,
+}
 
 impl Depth {
     fn enter(depth: u32) -> Self {
-        Self(DRAINING.replace(depth))
+        Self {
+            draining: DRAINING.replace(depth),
+            waking_at: WAKING_AT.replace(NOT_WAKING),
+        }
     }
 }
 
 impl Drop for Depth {
     fn drop(&mut self) {
-        DRAINING.set(self.0);
+        DRAINING.set(self.draining);
+        WAKING_AT.set(self.waking_at);
     }
 }
 
@@ -340,7 +355,7 @@ pub(crate) fn contain(call: impl FnOnce()) {
     // Wakers that are noted by now are not called in there, where a driver may refuse their waits.
     let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
     let outcome = catch_unwind(AssertUnwindSafe(call));
-    OTHERS_WAKES.set(others);
+    leave_to_others(others);
     if let Err(panic) = outcome {
         drop_panic(panic);
         quietly(|| {
@@ -394,6 +409,11 @@ pub(crate) fn wake() {
     }
 }
 
+/// Leaves the first of the wakers that were noted to who noted them: so many, but for those that a wait has called meanwhile.
+fn leave_to_others(wakes: usize) {
+    OTHERS_WAKES.set(wakes.min(edit(&WAKES, |noted| noted.len())));
+}
+
 /// Has an observer do its action, once. If that is a user's code, what this thread keeps to itself is shown first.
 pub(crate) fn fire(observer: &Observer) {
     if observer.delivery() == Delivery::AtOnce {
@@ -403,7 +423,7 @@ pub(crate) fn fire(observer: &Observer) {
     let depth = WAKING_AT.replace(DRAINING.get());
     let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
     observer.fire();
-    OTHERS_WAKES.set(others);
+    leave_to_others(others);
     WAKING_AT.set(depth);
 }
 
@@ -497,13 +517,13 @@ impl Drop for BlockingWait<'_> {
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
-        OTHERS_WAKES.set(self.others_wakes);
+        leave_to_others(self.others_wakes);
         DRAINING.set(self.draining);
     }
 }
 
 /// Before this thread waits: what it has in hand goes on, for it may be waited for, and so does what it ends while the result
-/// lives. If it waits for a limited time alone, nobody is called back: a callback takes as long as it likes, and may wait for
+/// lives. If it waits for a limited time alone, nobody is called back or woken: a callback takes as long as it likes, and may wait for
 /// what its thread does when time is up. For the same reason nobody is any more once what is waited for has `happened`,
 /// unless there is nobody to do that later.
 ///
@@ -521,10 +541,13 @@ pub(crate) fn enter_blocking_wait<'a>(
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
-        others_wakes: OTHERS_WAKES.replace(0),
+        others_wakes: OTHERS_WAKES.get(),
         outer: HAPPENED.get(),
         happened: PhantomData,
     };
+    if !is_limited {
+        OTHERS_WAKES.set(0);
+    }
     let is_waking = edit(&WAKES, |wakes| !wakes.is_empty());
     let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0 || is_waking;
     if is_inside {
@@ -559,7 +582,8 @@ pub(crate) fn enter_blocking_wait<'a>(
         call_callbacks();
     }
     // Of those that this thread is about to call, one may bring about what is waited for.
-    while !happened()
+    while !is_limited
+        && !happened()
         && let Some(waker) = edit(&WAKES, VecDeque::pop_front)
     {
         fire(&waker);

@@ -49,7 +49,7 @@ pub use view::CommandView;
 use deferred::publish;
 pub(crate) use deferred::{
     Gathering, call_at_once, call_back, contain, deliver, dispatch, enter_blocking_wait, fire,
-    hand_over_found, has_ours, is_done_by_anyone, tell, wake,
+    hand_over_all, hand_over_found, has_ours, is_done_by_anyone, tell, wake,
 };
 pub use deferred::{KeptCallbacks, Publisher, ToDrivers, replace_publisher};
 use finish::end_recorded;

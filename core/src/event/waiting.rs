@@ -3,7 +3,9 @@
 use super::blocked::{self, Goal};
 use super::polling;
 use super::{Event, Registration};
-use crate::command::{Command, enter_blocking_wait, hand_over_found, has_ours, running, slab};
+use crate::command::{
+    Command, enter_blocking_wait, hand_over_all, hand_over_found, has_ours, running, slab,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observers::{Action, Observer};
 use crate::panics::quietly;
@@ -532,7 +534,7 @@ impl<'a> Waiter<'a> {
             hand_over_needed();
             if looks >= LOOKS_BEFORE_ALL && !works_alone() {
                 // Another thread may need these, which this one needs to go on.
-                hand_over_found(|ours| (!ours.is_empty()).then_some(0));
+                hand_over_all();
             }
             match &self.target {
                 Target::Events(events) => flush_for(events.iter().map(|event| event.queue())),

@@ -220,9 +220,11 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
     }
     // Each once: what others enqueue meanwhile, this wait was not for.
     for visit in wanted {
-        let queue = visit.queue();
-        // One that panics keeps no other from being flushed: nobody would come back for these.
-        contain(|| queue.router().flush_queue(queue));
+        // One that panics keeps no other from being flushed, also as its last visitor ends it: nobody would come back for these.
+        contain(move || {
+            let queue = visit.queue();
+            queue.router().flush_queue(queue);
+        });
     }
 }
 

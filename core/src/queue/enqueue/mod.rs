@@ -562,6 +562,8 @@ fn hand_over_with_helpers(
     if waits.is_unsettled() {
         command = waits.settle(id, &mut served);
     }
+    // Before a driver is called, which may panic.
+    resolve_watchers(served, &mut ToDrivers);
     if let Some(command) = command {
         let head = queue.head();
         if head.router.is_run_by_waits() && !head.needs_flush {
@@ -571,7 +573,6 @@ fn hand_over_with_helpers(
             hand_over(queue, command);
         }
     }
-    resolve_watchers(served, &mut ToDrivers);
     drop(gathering);
     wake();
 }
