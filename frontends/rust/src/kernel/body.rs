@@ -1,7 +1,7 @@
 //! Launches as the core knows them: native code over ranges of work-groups.
 
 use super::argument::Shared;
-use super::call::Prepared;
+use super::prepared::Prepared;
 use crate::element::Element;
 use crate::parcel::Contained;
 use quipu_kernel::emit::ir::{Allowances, Module};

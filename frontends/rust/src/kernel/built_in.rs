@@ -1,8 +1,9 @@
 //! Kernels that devices have built in.
 
 use super::argument::{Accesses, Argument, Arguments, Stored};
-use super::call::{Launch, Prepared};
+use super::call::Launch;
 use super::passing::Passing;
+use super::prepared::Prepared;
 use super::text::interned;
 use crate::buffer::{Buffer, Overwrite};
 use crate::context::Context;
@@ -179,5 +180,9 @@ impl<S: Stored> Prepared<1> for BuiltInCalled<S> {
         let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
         passing.finish(division, |_, _| None)
+    }
+
+    fn add_parameters(&self, passed: &mut Passed) {
+        self.stored.pass(&mut Passing::new(&[], false, passed));
     }
 }

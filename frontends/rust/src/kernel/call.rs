@@ -5,6 +5,7 @@
 
 use super::argument::{Accesses, Argument, Raw, Read, ReadView, Stored, Write, WriteView};
 use super::passing::Passing;
+use super::prepared::Prepared;
 use crate::buffer::{Buffer, Overwrite};
 use crate::context::Context;
 use crate::device::Device;
@@ -19,7 +20,7 @@ use quipu_kernel::{
 };
 use quipu_scheduler::access::Argument as PackedArgument;
 use quipu_scheduler::{
-    Access, AccessMode, BuiltInKernel, CodeKey, DeviceKind, ErrorKind, Passed, RawArgument, Result,
+    Access, AccessMode, BuiltInKernel, DeviceKind, ErrorKind, Passed, RawArgument, Result,
 };
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -74,126 +75,6 @@ pub trait Launch<'b, const D: usize> {
     #[inline]
     fn allowances(&self) -> Allowances {
         Allowances::default()
-    }
-}
-
-/// A kernel with what a command keeps of its arguments.
-#[doc(hidden)]
-pub trait Prepared<const D: usize>: Send + Sync + 'static {
-    /// The kernel's name.
-    fn name(&self) -> &'static str;
-
-    /// Runs work-groups of a launch.
-    ///
-    /// # Errors
-    /// If an argument is not what the kernel needs; inside, what stopped a group.
-    ///
-    /// # Safety
-    /// The arguments are the command's, valid in their modes. Otherwise as [`GroupKernel::run_groups`].
-    unsafe fn run(
-        &self,
-        arguments: &[RawArgument],
-        division: WorkDivision<D>,
-        limits: &AcceleratorLimits,
-        groups: Range<u64>,
-        scratch: &mut BlockScratch,
-    ) -> Result<std::result::Result<(), KernelError>>;
-
-    /// Which of its arguments are in memory: a bit for each, from the lowest.
-    #[inline]
-    fn places(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// True if it has native code.
-    #[inline]
-    fn is_native(&self) -> bool {
-        true
-    }
-
-    /// The type of its code for other devices, if it has any.
-    #[inline]
-    fn code_type(&self) -> Option<TypeId> {
-        None
-    }
-
-    /// That code's name.
-    fn key(&self) -> CodeKey {
-        CodeKey::of::<Self>(D as u64)
-    }
-
-    /// That code.
-    ///
-    /// # Errors
-    /// Says what of the kernel has no source, and where.
-    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        Err(ErrorKind::Kernel {
-            what: format!("the source of kernel '{}'", self.name()),
-            message: "it is native code".to_owned(),
-        }
-        .into())
-    }
-
-    /// Adds what is passed to that code.
-    ///
-    /// # Errors
-    /// If it cannot be passed.
-    fn pass(
-        &self,
-        arguments: &[PackedArgument<'_>],
-        division: WorkDivision<D>,
-        passed: &mut Passed,
-    ) -> Result<()> {
-        let _ = (arguments, division, passed);
-        Ok(())
-    }
-}
-
-/// One of any type.
-impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
-    fn name(&self) -> &'static str {
-        (**self).name()
-    }
-
-    fn places(&self) -> u64 {
-        (**self).places()
-    }
-
-    unsafe fn run(
-        &self,
-        arguments: &[RawArgument],
-        division: WorkDivision<D>,
-        limits: &AcceleratorLimits,
-        groups: Range<u64>,
-        scratch: &mut BlockScratch,
-    ) -> Result<std::result::Result<(), KernelError>> {
-        // SAFETY: `Prepared::run` asks its caller for the same.
-        unsafe { (**self).run(arguments, division, limits, groups, scratch) }
-    }
-
-    fn is_native(&self) -> bool {
-        (**self).is_native()
-    }
-
-    fn code_type(&self) -> Option<TypeId> {
-        (**self).code_type()
-    }
-
-    fn key(&self) -> CodeKey {
-        (**self).key()
-    }
-
-    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        (**self).code()
-    }
-
-    fn pass(
-        &self,
-        arguments: &[PackedArgument<'_>],
-        division: WorkDivision<D>,
-        passed: &mut Passed,
-    ) -> Result<()> {
-        (**self).pass(arguments, division, passed)
     }
 }
 
@@ -884,6 +765,10 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         let mut passing = Passing::new(arguments, K::SHARED > 0, passed);
         self.kept.pass(&mut passing);
         passing.finish(division, K::shared_lengths)
+    }
+
+    fn add_parameters(&self, passed: &mut Passed) {
+        self.kept.pass(&mut Passing::new(&[], false, passed));
     }
 }
 

@@ -48,6 +48,7 @@ mod native;
 mod passing;
 #[cfg(debug_assertions)]
 mod precompiled;
+mod prepared;
 pub mod print;
 pub(crate) mod source;
 mod text;
@@ -65,10 +66,11 @@ pub use native::{Native, native};
 pub(crate) use argument::region_of;
 pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
+pub(crate) use call::cannot_run;
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};
-pub(crate) use call::{Prepared, cannot_run};
 pub(crate) use passing::{Lengths, Passing};
 #[cfg(debug_assertions)]
 pub(crate) use precompiled::all as precompiled;
+pub(crate) use prepared::Prepared;
 pub use text::{Listed, Program, TextArgument, TextArguments, TextCall, TextKept, TextKernel};

@@ -3,11 +3,13 @@
 use super::argument::{Accesses, Arguments, Stored};
 use super::bind::{Bind, Bound};
 use super::body::short_name;
-use super::call::{Launch, Prepared};
+use super::call::Launch;
+use super::passing::Passing;
+use super::prepared::Prepared;
 use crate::context::Context;
 use crate::parcel::Contained;
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
-use quipu_scheduler::{RawArgument, Result};
+use quipu_scheduler::{Passed, RawArgument, Result};
 use std::fmt;
 use std::ops::Range;
 
@@ -104,5 +106,9 @@ where
         let bound = self.function.bind(views);
         // SAFETY: each group is run once, which is what `run` asks its own caller for.
         Ok(unsafe { bound.run(division, limits, groups, scratch) })
+    }
+
+    fn add_parameters(&self, passed: &mut Passed) {
+        self.stored.pass(&mut Passing::new(&[], false, passed));
     }
 }

@@ -5,7 +5,7 @@
 //! source once, and tells of a failure. `QUIPU_CHECK=1` does so in any build, and makes it an error; `QUIPU_CHECK=0` in
 //! none.
 
-use super::call::Prepared;
+use super::prepared::Prepared;
 use quipu_environment::CHECK;
 use quipu_kernel::emit::ir::Module;
 use quipu_scheduler::{CodeKey, Error, Result};

@@ -5,8 +5,9 @@
 //! A module of SPIR-V runs on these alone.
 
 use super::argument::{Accesses, Arguments, Stored};
-use super::call::{Launch, Prepared};
+use super::call::Launch;
 use super::passing::Passing;
+use super::prepared::Prepared;
 use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::device::Device;
@@ -480,5 +481,9 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
         let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
         passing.finish(division, |_, _| None)
+    }
+
+    fn add_parameters(&self, passed: &mut Passed) {
+        self.stored.pass(&mut Passing::new(&[], false, passed));
     }
 }

@@ -341,7 +341,7 @@ impl Queue {
             };
             return self.enqueue_boxed(body, &accesses, enqueue);
         }
-        self.check_launch(&prepared, division, &accesses)?;
+        self.check_launch(&prepared, &accesses)?;
         let places = prepared.places();
         let body = LaunchBody {
             prepared,
@@ -362,7 +362,7 @@ impl Queue {
         accesses: &[Access<'_>],
         enqueue: E,
     ) -> Result<E::Output> {
-        self.check_launch(&body.prepared, body.division, accesses)?;
+        self.check_launch(&body.prepared, accesses)?;
         let places = body.prepared.places();
         let groups = body.division.block_count() as u64;
         let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(accesses));
@@ -374,7 +374,6 @@ impl Queue {
     fn check_launch<P: Prepared<D>, const D: usize>(
         &self,
         prepared: &P,
-        division: WorkDivision<D>,
         accesses: &[Access<'_>],
     ) -> Result<()> {
         if !(prepared.is_native() && self.shared.runs_native_code) {
@@ -383,8 +382,7 @@ impl Queue {
             source::check(prepared)?;
         }
         refuse_overlap("launch a kernel", accesses, |passed| {
-            // Lengths of shared arrays that need the arguments cannot be had, and do not matter.
-            let _ = prepared.pass(&[], division, passed);
+            prepared.add_parameters(passed)
         })
     }
 

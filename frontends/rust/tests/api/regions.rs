@@ -172,6 +172,36 @@ fn add_repeated(_acc: &impl Accelerator<2>, x: GlobalRef<u32, 2>, mut y: OwnElem
     }
 }
 
+/// Has a shared array that is shorter than a buffer by one.
+#[kernel]
+async fn add_beside(
+    _acc: &impl BlockAccelerator<2>,
+    shorter: &[u32],
+    x: GlobalRef<u32, 2>,
+    mut y: OwnElements<u32, 2>,
+    #[shared(shorter.len() - 1)] _shared: SharedWrite<u32>,
+) {
+    let columns = y.extent()[1];
+    for (i, y) in y.each() {
+        *y += x[[i / columns, i % columns]] + shorter[0];
+    }
+}
+
+#[test]
+fn a_launch_on_two_regions_may_have_shared_arrays_whose_lengths_its_buffers_give() {
+    each_queue(|context, queue| {
+        let buffer = context.buffer(&[1_u32, 2, 3, 4]).unwrap();
+        let shorter = context.buffer(&[10_u32, 20]).unwrap();
+        let view = buffer.view(Layout::dense([2, 2]).unwrap()).unwrap();
+        let x = view.region([0..2, 0..1]).unwrap();
+        let mut y = view.region([0..2, 1..2]).unwrap();
+        let call = add_beside(&shorter, &x, &mut y);
+        queue.launch([2, 1], call).unwrap();
+        let read = queue.read(&buffer).unwrap().wait().unwrap();
+        assert_eq!(read, [1, 13, 3, 17]);
+    });
+}
+
 /// A launch is given two regions of one view. It is refused only if they share an element.
 fn check_launch(queue: &Queue, extent: [usize; 2], gap: usize, parts: [[Range<usize>; 2]; 2]) {
     let layout = Layout::padded(extent, extent[1] + gap).unwrap();

@@ -1,0 +1,138 @@
+//! A kernel with what a command keeps of its arguments, in any form.
+
+use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::portable::CodeKey;
+use quipu_scheduler::{ErrorKind, Passed, RawArgument, Result};
+use std::any::{Any, TypeId};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A kernel with what a command keeps of its arguments.
+#[doc(hidden)]
+pub trait Prepared<const D: usize>: Send + Sync + 'static {
+    /// The kernel's name.
+    fn name(&self) -> &'static str;
+
+    /// Runs work-groups of a launch.
+    ///
+    /// # Errors
+    /// If an argument is not what the kernel needs; inside, what stopped a group.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid in their modes. Otherwise as [`GroupKernel::run_groups`].
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>>;
+
+    /// Which of its arguments are in memory: a bit for each, from the lowest.
+    #[inline]
+    fn places(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// True if it has native code.
+    #[inline]
+    fn is_native(&self) -> bool {
+        true
+    }
+
+    /// The type of its code for other devices, if it has any.
+    #[inline]
+    fn code_type(&self) -> Option<TypeId> {
+        None
+    }
+
+    /// That code's name.
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<Self>(D as u64)
+    }
+
+    /// That code.
+    ///
+    /// # Errors
+    /// Says what of the kernel has no source, and where.
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        Err(ErrorKind::Kernel {
+            what: format!("the source of kernel '{}'", self.name()),
+            message: "it is native code".to_owned(),
+        }
+        .into())
+    }
+
+    /// Adds what is passed to that code.
+    ///
+    /// # Errors
+    /// If it cannot be passed.
+    fn pass(
+        &self,
+        arguments: &[PackedArgument<'_>],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let _ = (arguments, division, passed);
+        Ok(())
+    }
+
+    /// Adds its parameters alone, without the lengths of shared arrays.
+    fn add_parameters(&self, passed: &mut Passed) {
+        let _ = passed;
+    }
+}
+
+/// One of any type.
+impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn places(&self) -> u64 {
+        (**self).places()
+    }
+
+    unsafe fn run(
+        &self,
+        arguments: &[RawArgument],
+        division: WorkDivision<D>,
+        limits: &AcceleratorLimits,
+        groups: Range<u64>,
+        scratch: &mut BlockScratch,
+    ) -> Result<std::result::Result<(), KernelError>> {
+        // SAFETY: `Prepared::run` asks its caller for the same.
+        unsafe { (**self).run(arguments, division, limits, groups, scratch) }
+    }
+
+    fn is_native(&self) -> bool {
+        (**self).is_native()
+    }
+
+    fn code_type(&self) -> Option<TypeId> {
+        (**self).code_type()
+    }
+
+    fn key(&self) -> CodeKey {
+        (**self).key()
+    }
+
+    fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+        (**self).code()
+    }
+
+    fn pass(
+        &self,
+        arguments: &[PackedArgument<'_>],
+        division: WorkDivision<D>,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        (**self).pass(arguments, division, passed)
+    }
+
+    fn add_parameters(&self, passed: &mut Passed) {
+        (**self).add_parameters(passed);
+    }
+}
