@@ -12,6 +12,7 @@ use crate::error::CommandError;
 use quipu::drivers::remote::paired;
 use quipu_cli::timeline;
 use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
+use quipu_link::nodes::Node;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -58,6 +59,9 @@ const LIBRARY: &str = "libquipu_opencl.so";
 /// The loader's name, as programs are linked with it.
 const LOADER: &str = "libOpenCL.so.1";
 
+/// Where `cl3` looks for the loader, if it is set.
+const CL3_LOADER: &str = "OPENCL_DYLIB_PATH";
+
 /// Why a program is not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecError {
@@ -81,7 +85,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    let loader = loader();
+    // A program that is run so may run another: then ours is in the loader's place already.
+    let is_other = |loader: &PathBuf| loader.canonicalize().is_ok_and(|loader| loader != library);
+    let loader = loader().filter(is_other);
     let has_loader = loader.as_deref().is_some_and(is_obedient);
     command
         .env("OCL_ICD_VENDORS", &folder)
@@ -92,8 +98,10 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         command.env("LD_LIBRARY_PATH", first_of(&others, &folder));
         // Our library reaches other platforms by way of a loader, which is not to be itself.
-        if let Some(loader) = loader {
-            command.env("OPENCL_DYLIB_PATH", loader);
+        if let Some(loader) = loader
+            && std::env::var_os(CL3_LOADER).is_none()
+        {
+            command.env(CL3_LOADER, loader);
         }
     }
     if matches!(OPENCL_VENDORS.get(), Ok(None))
@@ -140,29 +148,33 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     Err(ExecError::Run { program, source }.into())
 }
 
+/// The node of a device's name, if it is that of a node's device: `lab/cpu:0`, or the name of a node that this machine is paired with. A
+/// name of a device may have a `/` itself, as those of some processors.
+fn node_of<'n>(device: &'n str, paired: &[Node]) -> Option<&'n str> {
+    let is_paired = |name: &str| paired.iter().any(|node| node.name == name);
+    match device.rsplit_once('/') {
+        Some((node, own)) => (is_paired(node) || !own.contains(' ')).then_some(node),
+        None => is_paired(device).then_some(device),
+    }
+}
+
 /// The nodes to connect to, if the options name any: by `--node`, or as the machine of a `--device`.
 fn nodes(options: &Options) -> Result<Option<Vec<String>>, CommandError> {
     let paired = paired::all().unwrap_or_default();
-    let is_paired = |name: &&str| paired.iter().any(|node| node.name == *name);
-    let of_devices = options
-        .devices
-        .iter()
-        .filter_map(|device| match device.split_once('/') {
-            Some((node, _)) => Some(node),
-            None => Some(&device[..]).filter(is_paired),
-        });
-    let mut nodes: Vec<&str> = options.nodes.iter().map(String::as_str).collect();
-    for node in of_devices {
-        if !nodes.contains(&node) {
-            nodes.push(node);
-        }
-    }
-    if nodes.is_empty() {
+    let names = options.nodes.iter().map(String::as_str);
+    let of_devices = options.devices.iter().map(String::as_str);
+    let of_devices = of_devices.filter_map(|device| node_of(device, &paired));
+    let names: Vec<&str> = names.chain(of_devices).collect();
+    if names.is_empty() {
         return Ok(None);
     }
-    // Says which are known, if one is not.
-    paired::find(&nodes).map_err(CommandError::Node)?;
-    let mut nodes: Vec<String> = nodes.into_iter().map(str::to_owned).collect();
+    // Says which are known, if one is not. One may be named by its address, too.
+    let mut nodes: Vec<String> = Vec::new();
+    for node in paired::find(&names).map_err(CommandError::Node)? {
+        if !nodes.contains(&node.name) {
+            nodes.push(node.name);
+        }
+    }
     if options.nodes.is_empty() {
         // A device may be named without its machine.
         let (asked, _) = paired::asked_for().unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::point::Point;
 use crate::receive::is_receiver;
 use quipu_clc::{Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramText};
 use quipu_device_queue::{VendorDevice as _, error};
-use quipu_protocol::limits::{MAX_KERNELS, MAX_LOG};
+use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_TEXT};
 use quipu_protocol::message::{
     Describe, KernelDescription, Operation, ParameterClass, ParameterDescription, Takes,
 };
@@ -28,7 +28,12 @@ struct Told {
     description: Description,
     /// Parameters of the last kernel that are still to come.
     missing: usize,
+    /// Bytes that its kernels and parameters take.
+    bytes: usize,
 }
+
+/// The most of these. Strings that are parted in another way than the node's take more.
+const MOST_BYTES: usize = 2 * MAX_DESCRIPTION;
 
 impl Answer {
     /// True if no parameter is still to come.
@@ -43,11 +48,10 @@ impl Answer {
         log.len() <= MAX_LOG
     }
 
-    /// Takes the next kernel. False if there are too many, or one before lacks parameters.
+    /// Takes the next kernel. False if there are too many, they take too much memory, or one before lacks parameters.
     pub(crate) fn kernel(&self, kernel: &KernelDescription<'_>) -> bool {
         let mut told = locked(&self.0);
-        let kernels = &mut told.description.kernels;
-        kernels.push(KernelInfo {
+        let kernel_info = KernelInfo {
             name: kernel.name.to_owned(),
             parameters: Vec::new(),
             required_local_size: kernel.required_local_size,
@@ -55,22 +59,27 @@ impl Answer {
             local_bytes: kernel.local_bytes,
             has_barriers: kernel.has_barriers,
             reaches_beyond: kernel.reaches_beyond,
-        });
-        let has_room = kernels.len() <= MAX_KERNELS;
+        };
+        told.bytes += kernel_info.bytes();
+        told.description.kernels.push(kernel_info);
+        let has_room = told.description.kernels.len() <= MAX_KERNELS && told.bytes <= MOST_BYTES;
         has_room && std::mem::replace(&mut told.missing, kernel.parameters.into()) == 0
     }
 
-    /// Takes the next parameter of the last kernel. False if there is none to come.
+    /// Takes the next parameter of the last kernel. False if there is none to come, or they take too much memory.
     pub(crate) fn parameter(&self, parameter: &ParameterDescription<'_>) -> bool {
         let mut told = locked(&self.0);
         let Some(missing) = told.missing.checked_sub(1) else {
             return false;
         };
         told.missing = missing;
+        let parameter = parameter_of(parameter);
+        told.bytes += parameter.bytes();
+        let has_room = told.bytes <= MOST_BYTES;
         let kernel = told.description.kernels.last_mut();
         kernel.is_some_and(|kernel| {
-            kernel.parameters.push(parameter_of(parameter));
-            true
+            kernel.parameters.push(parameter);
+            has_room
         })
     }
 
@@ -167,6 +176,16 @@ impl Device {
                 format!("have node '{}' read a program", link.node),
                 "update Quipu on the node, or install clang, lld and libLLVM on this machine",
             );
+        }
+        if program.source.trim().is_empty() {
+            return Ok(Description::default());
+        }
+        if program.options.len() > MAX_TEXT {
+            return Err(ErrorKind::InvalidArgument {
+                what: "compile OpenCL C",
+                problem: format!("a node takes options of at most {MAX_TEXT} bytes"),
+            }
+            .into());
         }
         let failed = |refusal: Refusal| error::of_call(self.name(), "read a program", &refusal);
         if is_receiver() {

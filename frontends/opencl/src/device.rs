@@ -293,7 +293,8 @@ impl Device {
             CL_DEVICE_AVAILABLE => answer.truth(self.core.lost().is_none()),
             // Other devices take texts, which their drivers read where this machine cannot.
             CL_DEVICE_COMPILER_AVAILABLE => {
-                answer.truth(quipu_clc::is_available() || !self.is_native())
+                let takes_text = !self.is_native() && Self::takes_text(&self.core);
+                answer.truth(takes_text || quipu_clc::is_available())
             }
             CL_DEVICE_LINKER_AVAILABLE => {
                 answer.truth(self.is_native() && quipu_clc::is_available())

@@ -40,6 +40,16 @@ pub struct KernelInfo {
     pub reaches_beyond: bool,
 }
 
+impl KernelInfo {
+    /// Bytes that it takes in memory, with its parameters.
+    pub fn bytes(&self) -> usize {
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|attribute| size_of::<String>() + attribute.len());
+        let parameters = self.parameters.iter().map(ParameterInfo::bytes);
+        size_of::<Self>() + self.name.len() + attributes.chain(parameters).sum::<usize>()
+    }
+}
+
 /// A parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterInfo {
@@ -53,6 +63,13 @@ pub struct ParameterInfo {
     pub is_constant: bool,
     /// What is passed for it.
     pub kind: ParameterKind,
+}
+
+impl ParameterInfo {
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.name.len() + self.type_name.len() + self.qualifiers.len()
+    }
 }
 
 /// What is passed for a parameter.

@@ -53,6 +53,9 @@ pub const MAX_KERNELS: usize = 4096;
 /// Bytes of the log of a program that is described, at most.
 pub const MAX_LOG: usize = 1 << 18;
 
+/// The most bytes that the kernels and parameters of a program that was described take in the node's memory.
+pub const MAX_DESCRIPTION: usize = 1 << 24;
+
 /// Bytes of a buffer, at most: 4 TiB less one.
 pub const MAX_BUFFER: u64 = (1 << 42) - 1;
 

@@ -134,7 +134,7 @@ fn parameter_info(
     let type_name = text_of(ask(info::CL_KERNEL_ARG_TYPE_NAME)?);
     let qualifiers = ask(info::CL_KERNEL_ARG_TYPE_QUALIFIER)?.to_ulong();
     let has = |bit: u32| qualifiers & u64::from(bit) != 0;
-    let is_image = type_name.starts_with("image") && !type_name.contains('*');
+    let is_image = access != info::CL_KERNEL_ARG_ACCESS_NONE && !has(info::CL_KERNEL_ARG_TYPE_PIPE);
     let kind = match address {
         info::CL_KERNEL_ARG_ADDRESS_LOCAL => ParameterKind::Local,
         _ if is_image => ParameterKind::Image(match access {

@@ -1,17 +1,20 @@
 //! Programs that are read for a client without a compiler.
 //!
 //! A session's first such command starts a thread, which reads one program after the other, so that other commands do not wait
-//! for a compiler. The thread ends with the session. Programs that wait for it count as programs of the session.
+//! for a compiler. When the session ends, the thread reads the program that it has begun, and no other. Programs that wait for it
+//! count as programs of the session.
 
 use super::ends::Outcome;
 use crate::watch::Stopwatch;
 use quipu_clc::{Description, KernelInfo, ParameterInfo, ParameterKind, ProgramText};
-use quipu_protocol::limits::{MAX_KERNELS, MAX_LOG, MAX_NAME, MAX_PARAMETERS, MAX_TEXT};
+use quipu_protocol::limits::{
+    MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_NAME, MAX_PARAMETERS, MAX_TEXT,
+};
 use quipu_protocol::message::{
     BuildLog, KernelDescription, Message, ParameterClass, ParameterDescription, presentable,
 };
 use quipu_scheduler::{Device, Error, ErrorKind, Event, UserEvent};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +32,23 @@ struct Question {
     program: ProgramText,
     answer: Answer,
     over: UserEvent,
+    pending: Pending,
+}
+
+/// Counts a program that is not read yet.
+struct Pending(Arc<AtomicUsize>);
+
+impl Pending {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// See the module.
@@ -36,8 +56,16 @@ pub(crate) struct Describer {
     compiling: Option<Stopwatch>,
     /// Programs that are not read yet.
     pending: Arc<AtomicUsize>,
+    /// The session is over: no program is read any more.
+    is_closed: Arc<AtomicBool>,
     /// To the thread, if there is one.
     questions: Option<Sender<Question>>,
+}
+
+impl Drop for Describer {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 impl Describer {
@@ -45,8 +73,15 @@ impl Describer {
         Self {
             compiling,
             pending: Arc::default(),
+            is_closed: Arc::default(),
             questions: None,
         }
+    }
+
+    /// Has the thread read no other program, and end.
+    pub(crate) fn close(&mut self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.questions = None;
     }
 
     /// Programs that are not read yet.
@@ -64,9 +99,9 @@ impl Describer {
             Some(questions) => questions,
             None => {
                 let (sender, receiver) = channel();
-                let (pending, compiling) = (self.pending.clone(), self.compiling.clone());
+                let (is_closed, compiling) = (self.is_closed.clone(), self.compiling.clone());
                 let thread = std::thread::Builder::new().name("quipu-describe".to_owned());
-                let started = thread.spawn(move || answer_all(&receiver, &pending, compiling));
+                let started = thread.spawn(move || answer_all(&receiver, &is_closed, compiling));
                 started.map_err(|error| ErrorKind::Device {
                     device: device.name().to_owned(),
                     what: "read a program".to_owned(),
@@ -77,12 +112,12 @@ impl Describer {
         };
         let (over, answer) = (UserEvent::new(), Answer::default());
         let event = over.event();
-        self.pending.fetch_add(1, Ordering::AcqRel);
         let question = Question {
             device: device.clone(),
             program,
             answer: answer.clone(),
             over,
+            pending: Pending::new(&self.pending),
         };
         // If the thread has panicked, the question is dropped, and its event fails.
         let _ = questions.send(question);
@@ -90,8 +125,15 @@ impl Describer {
     }
 }
 
-fn answer_all(questions: &Receiver<Question>, pending: &AtomicUsize, compiling: Option<Stopwatch>) {
+fn answer_all(
+    questions: &Receiver<Question>,
+    is_closed: &AtomicBool,
+    compiling: Option<Stopwatch>,
+) {
     for question in questions {
+        if is_closed.load(Ordering::Acquire) {
+            return;
+        }
         let read = || quipu_clc::describe(&question.device, &question.program);
         let read = match &compiling {
             Some(stopwatch) => stopwatch.time_compiler(read),
@@ -102,7 +144,7 @@ fn answer_all(questions: &Receiver<Question>, pending: &AtomicUsize, compiling: 
         // Set once, here.
         let _ = question.answer.set(described);
         // Before the client learns that it may send another.
-        pending.fetch_sub(1, Ordering::AcqRel);
+        drop(question.pending);
         match outcome {
             Ok(()) => question.over.complete(),
             Err(error) => question.over.fail(&error.to_string()),
@@ -176,6 +218,7 @@ fn check(description: &Description) -> Result<(), Error> {
     let is_long = |kernel: &&KernelInfo| {
         kernel.name.len() > MAX_NAME || kernel.parameters.len() > MAX_PARAMETERS
     };
+    let bytes: usize = description.kernels.iter().map(KernelInfo::bytes).sum();
     let problem = match description.kernels.iter().find(is_long) {
         Some(kernel) => format!(
             "kernel '{}' has a name of more than {MAX_NAME} bytes, or more than {MAX_PARAMETERS} parameters",
@@ -183,6 +226,9 @@ fn check(description: &Description) -> Result<(), Error> {
         ),
         None if description.kernels.len() > MAX_KERNELS => {
             format!("the program has more than {MAX_KERNELS} kernels")
+        }
+        None if bytes > MAX_DESCRIPTION => {
+            format!("the program's kernels and parameters take more than {MAX_DESCRIPTION} bytes")
         }
         None => return Ok(()),
     };

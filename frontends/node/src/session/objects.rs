@@ -389,6 +389,7 @@ impl Objects {
     pub(crate) fn clear(&mut self) {
         self.node.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.bytes = 0;
+        self.describer.close();
         self.buffers.clear();
         self.programs.clear();
         self.queues.clear();

@@ -76,7 +76,7 @@ impl Program {
             source: self.source.clone(),
             options: options.to_owned(),
         };
-        // The first whose driver has a compiler: what a text has is the same for all.
+        // The first whose compiler answers: what a text has is the same for all.
         let mut not_built = NotBuilt::Here(ClcError::Missing);
         for device in devices() {
             match quipu_clc::describe_by_driver(&device.core, &text) {
@@ -89,9 +89,12 @@ impl Program {
                     });
                 }
                 Err(error) => {
-                    let has_compiler = !matches!(error.kind(), ErrorKind::Unsupported { .. });
+                    let is_answer = matches!(
+                        error.kind(),
+                        ErrorKind::Kernel { .. } | ErrorKind::InvalidArgument { .. }
+                    );
                     not_built = NotBuilt::There(error);
-                    if has_compiler {
+                    if is_answer {
                         break;
                     }
                 }

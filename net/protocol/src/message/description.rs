@@ -126,6 +126,13 @@ impl<'a> Body<'a> for KernelDescription<'a> {
         holds(
             !size.contains(&0),
             "a work-group that is required and has no work-items",
+        )?;
+        let items = size
+            .iter()
+            .try_fold(1u32, |items, size| items.checked_mul(*size));
+        holds(
+            items.is_some(),
+            "a work-group that is required and too large",
         )
     }
 
