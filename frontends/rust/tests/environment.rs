@@ -377,7 +377,7 @@ impl Said {
 }
 
 /// Of each variable of the system's that is read, how that is written.
-const OF_THE_SYSTEM: [&str; 13] = [
+const OF_THE_SYSTEM: [&str; 14] = [
     "\"PATH\"",
     "\"HOME\"",
     "\"XDG_CACHE_HOME\"",
@@ -391,6 +391,8 @@ const OF_THE_SYSTEM: [&str; 13] = [
     "std::env::var_os(name).filter(|value| !value.is_empty())",
     // Where OpenCL's loader looks.
     "var_os(\"OCL_ICD_VENDORS\")",
+    // Where `cl3` looks for that loader.
+    "var_os(CL3_LOADER)",
     // The toolkits of CUDA, and where libraries are.
     ".filter_map(std::env::var_os)",
     "std::env::var_os(IS_SESSION)",
