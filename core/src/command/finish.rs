@@ -323,11 +323,12 @@ unsafe fn resolve_with_queue(
     sink: &mut impl ReadySink,
 ) {
     let _gathering = Gathering::begin();
+    // First, so that a queue which ends does so before a callback of its last command is called, which may take its time.
+    queue.progress(sink);
     if let Some(first) = first {
         // SAFETY: as the caller promises.
         unsafe { resolve_entries(first, failed, over, sink) };
     }
-    queue.progress(sink);
 }
 
 /// Resolves what the entries of a closed list stand for; true as of [`resolve_entry`].
