@@ -207,6 +207,13 @@ fn descriptions_that_make_no_sense_are_not_sent() {
             },
             "no work-items",
         ),
+        (
+            KernelDescription {
+                required_local_size: Some([1 << 16, 1 << 16, 1]),
+                ..kernel
+            },
+            "too large",
+        ),
     ] {
         refused(&Message::KernelDescription(wrong), 1, because);
     }

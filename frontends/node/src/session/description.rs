@@ -218,12 +218,24 @@ fn check(description: &Description) -> Result<(), Error> {
     let is_long = |kernel: &&KernelInfo| {
         kernel.name.len() > MAX_NAME || kernel.parameters.len() > MAX_PARAMETERS
     };
+    let is_large = |kernel: &&KernelInfo| {
+        let size = kernel.required_local_size.unwrap_or([1; 3]);
+        let mut size = size.iter();
+        size.try_fold(1u32, |items, size| items.checked_mul(*size))
+            .is_none()
+    };
     let bytes: usize = description.kernels.iter().map(KernelInfo::bytes).sum();
     let problem = match description.kernels.iter().find(is_long) {
         Some(kernel) => format!(
             "kernel '{}' has a name of more than {MAX_NAME} bytes, or more than {MAX_PARAMETERS} parameters",
             kernel.name
         ),
+        None if let Some(kernel) = description.kernels.iter().find(is_large) => {
+            format!(
+                "kernel '{}' requires work-groups of too many work-items",
+                kernel.name
+            )
+        }
         None if description.kernels.len() > MAX_KERNELS => {
             format!("the program has more than {MAX_KERNELS} kernels")
         }

@@ -286,7 +286,7 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             parameters: draw.up_to(256) as u16,
             required_local_size: draw
                 .flag()
-                .then(|| std::array::from_fn(|_| draw.small().max(1))),
+                .then(|| std::array::from_fn(|_| draw.up_to(1024).max(1) as u32)),
             local_bytes: draw.number(),
             has_barriers: draw.flag(),
             reaches_beyond: draw.flag(),
