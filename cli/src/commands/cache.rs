@@ -12,7 +12,7 @@ pub(crate) struct Options {
     action: Option<Action>,
 }
 
-/// What to do with it.
+/// An action on the cache.
 #[derive(clap::Subcommand)]
 enum Action {
     /// Say where it is and how large.

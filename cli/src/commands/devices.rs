@@ -45,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
-    // What was asked for by name has to be there.
+    // A node that was named has to be there.
     match (failed.is_empty(), options.nodes.is_empty()) {
         (true, _) => Ok(()),
         (false, false) => Err(CommandError::Nodes(failed)),

@@ -234,7 +234,7 @@ fn loader() -> Option<PathBuf> {
     // SAFETY: it is not called.
     let function = unsafe { loader.get::<unsafe extern "C" fn()>(c"clGetPlatformIDs") }.ok()?;
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: an address of a library that is loaded, and room for what is known of it, of which zeros are a value.
+    // SAFETY: the address lies in a loaded library. `found` has room for the answer, and zeros are a valid `Dl_info`.
     let found = unsafe {
         libc::dladdr(*function as *const libc::c_void, found.as_mut_ptr());
         found.assume_init()

@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Exec(exec::Options),
     /// Show what compiled OpenCL C is kept on disk, or remove it.
     Cache(cache::Options),
-    /// What compiles OpenCL C: a request comes on standard input.
+    /// The compiler of OpenCL C: reads a request from standard input.
     #[command(hide = true)]
     Clc,
     /// Run benchmarks, each beside a reference in the same run.

@@ -131,7 +131,7 @@ impl RightsOptions {
         rights.to_string().parse()
     }
 
-    /// What is said, of devices that there are.
+    /// The rights that the options say, if each device of them is there.
     fn checked(&self) -> Result<Rights, CommandError> {
         let rights = self.rights()?;
         if !rights.devices.is_empty() {

@@ -113,7 +113,7 @@ fn size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(bad)
 }
 
-/// What is given for a parameter.
+/// A value or a file for a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     Value(String),

@@ -1,4 +1,4 @@
-//! Who reads a text, and why a program is not built.
+//! The reader of a program's text, and the reasons why a program is not built.
 //!
 //! This machine's compiler reads texts, and has to where a program is for its processors. A machine without LLVM that uses only
 //! devices elsewhere has a device's driver read them: that of nodes asks the node.
