@@ -284,7 +284,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable that a loop goes on with only while it is below something: what it is then.
+    /// A variable that a loop goes on with only while it, or its sum with something, is no more than an end: what it is
+    /// then.
     fn guard(&self, body: &[Statement]) -> Option<(LocalId, Range)> {
         let (
             Statement::If {
@@ -310,31 +311,44 @@ impl Reader<'_> {
                 _ => None,
             })
         };
-        let Operation::Binary(BinaryOperation::Less, at, end) = defined(*condition)? else {
-            return None;
+        let loaded = |value: Value| match defined(value)? {
+            Operation::Load(Place {
+                root: Root::Local(local),
+                path,
+            }) if path.is_empty() => Some(*local),
+            _ => None,
         };
-        let Operation::Load(Place {
-            root: Root::Local(local),
-            path,
-        }) = defined(*at)?
-        else {
-            return None;
+        let (at, end, is_less) = match defined(*condition)? {
+            Operation::Binary(BinaryOperation::Less, at, end) => (*at, *end, true),
+            Operation::Binary(BinaryOperation::LessEqual, at, end) => (*at, *end, false),
+            _ => return None,
         };
-        let end = self.range(*end);
+        let local = loaded(at).or_else(|| match defined(at)? {
+            // A sum is no less than either part, if the other is not negative.
+            Operation::Binary(BinaryOperation::Add, first, second) => {
+                [(first, second), (second, first)]
+                    .into_iter()
+                    .find_map(|(part, other)| {
+                        loaded(*part).filter(|_| self.range(*other).least >= 0)
+                    })
+            }
+            _ => None,
+        })?;
+        let end = self.range(end);
         let below = Range {
             of_data: end.of_data,
-            least: self.locals.get(local)?.least,
-            most: end.most - 1,
+            least: self.locals.get(&local)?.least,
+            most: end.most - i128::from(is_less),
             kind: match end.kind {
                 Kind::Share { divisor, of, more } => Kind::Share {
                     divisor,
                     of,
-                    more: (more - 1).max(0),
+                    more: (more - i128::from(is_less)).max(0),
                 },
                 _ => Kind::Any,
             },
         };
-        path.is_empty().then_some((*local, below))
+        Some((local, below))
     }
 
     /// Of what was loaded of a variable that has been compared since.

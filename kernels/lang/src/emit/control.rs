@@ -366,16 +366,31 @@ fn as_slices(
     (sliced(then, one), sliced(otherwise, other))
 }
 
-/// Whether a block has nothing in it that costs much, changes something, or may be a fault.
+/// Whether a block is a few operations without effects that cost little, so that it may be evaluated for nothing.
 fn is_cheap(block: &ir::Block) -> bool {
     const MOST: usize = 4;
-    block.len() <= MOST
+    is_pure(block, MOST)
+        && block.iter().all(|statement| {
+            !matches!(
+                statement,
+                Statement::Define {
+                    operation: Operation::Math(..),
+                    ..
+                }
+            )
+        })
+}
+
+/// Whether a block is at most so many operations that change nothing and cannot be a fault.
+fn is_pure(block: &ir::Block, most: usize) -> bool {
+    block.len() <= most
         && block.iter().all(|statement| match statement {
             Statement::Define { operation, .. } => match operation {
                 Operation::Literal(_)
                 | Operation::Unary(..)
                 | Operation::Cast(..)
                 | Operation::Bitcast(..)
+                | Operation::Math(..)
                 | Operation::Length(_)
                 | Operation::SharedLength(_)
                 | Operation::Index(..)
@@ -418,9 +433,11 @@ fn joined_short(
     operation: BinaryOperation,
     location: &'static Location<'static>,
 ) -> Raw {
+    /// A printer puts the right side behind `&&` or `||`, where it is evaluated only if it decides.
+    const MOST: usize = 16;
     let is_and = operation == BinaryOperation::And;
     state::at(location, |s| {
-        if let (Raw::Value(right), true) = (raw, is_cheap(&block)) {
+        if let (Raw::Value(right), true) = (raw, is_pure(&block, MOST)) {
             s.frame().push_all(block);
             return Raw::Value(s.frame().function.binary(operation, left, right));
         }

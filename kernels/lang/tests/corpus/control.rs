@@ -35,6 +35,38 @@ fn runs_collatz() {
     assert_eq!(y[27], 111);
 }
 
+/// The right side of `&&` and `||` is a product and a sum, and reads variables that the loop changes.
+#[kernel(crate = quipu_kernel)]
+fn escape(_acc: &impl Accelerator<1>, limit: u32, x: &[f32], mut y: OwnElements<u32>) {
+    for (i, y) in y.each() {
+        let (mut re, mut im, mut count) = (0.0_f32, 0.0_f32, 0);
+        while count < limit && re.mul_add(re, im * im) < 4.0 {
+            let next = re.mul_add(re, (-im).mul_add(im, x[i]));
+            im = (2.0 * re).mul_add(im, 0.25);
+            re = next;
+            count += 1;
+        }
+        let far = count == limit || re.mul_add(re, im * im) > 16.0;
+        *y = 2 * count + u32::from(far);
+    }
+}
+
+#[test]
+fn short_circuits_stay_conditions() {
+    let x: Vec<f32> = (0..40).map(|i| i as f32 / 10.0 - 2.0).collect();
+    let mut y = vec![0; 40];
+    check!(escape => (100, &x, &mut y), division(2, 4, 5));
+    assert!(y.contains(&201) && y.contains(&5), "{y:?}");
+    let module = <escape as quipu_kernel::Entry<1>>::module().unwrap();
+    let opencl = Dialect::OpenCl(OpenClFeatures::USUAL);
+    for dialect in [Dialect::Cuda, Dialect::C99, opencl] {
+        let options = Options::new(dialect, IndexWidth::Bits32);
+        let source = module.print(dialect, &options).unwrap().source;
+        // A variable for the condition would be made in each round.
+        assert!(source.contains("while (count < limit && fma"), "{source}");
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, bytemuck::NoUninit, KernelData)]
 #[kernel_data(crate = quipu_kernel)]
 #[repr(u8)]

@@ -4,7 +4,7 @@
 use super::{check, division};
 use quipu_kernel::{
     Accelerator, Block, BlockAccelerator, Entry, GlobalRef, Grid, OwnElements, SharedWrite,
-    Threads, kernel,
+    Threads, device, kernel,
 };
 use quipu_kernel_ir::{Dialect, IndexWidth, Options};
 
@@ -94,6 +94,48 @@ async fn reduced(
     }
 }
 
+/// A thread's share of a sum, several neighbours at a time as long as there are so many.
+#[device(crate = quipu_kernel)]
+fn share(x: &[f32], thread: usize, threads: usize) -> f32 {
+    let stride = 4 * threads;
+    let mut sum = 0.0;
+    let mut from = 0;
+    while from + stride <= x.len() {
+        let part = &x[from..from + stride];
+        for k in 0..4 {
+            sum += part[k * threads + thread];
+        }
+        from += stride;
+    }
+    let mut at = from + thread;
+    while at < x.len() {
+        sum += x[at];
+        at += threads;
+    }
+    sum
+}
+
+#[kernel(crate = quipu_kernel)]
+fn shares(acc: &impl Accelerator<1>, x: &[f32], mut y: OwnElements<f32>) {
+    let threads = acc.extent(Grid, Threads)[0];
+    for (i, y) in y.each() {
+        *y = share(x, i, threads);
+    }
+}
+
+/// A variable that grows by what data say, up to a number of data.
+#[kernel(crate = quipu_kernel)]
+fn leaps(_acc: &impl Accelerator<1>, x: &[u32], mut y: OwnElements<u64>) {
+    for (i, y) in y.each() {
+        let (leap, end) = (x[i] as usize, 5 * x[0] as usize);
+        let mut at = 1;
+        while at + leap <= end {
+            at += leap;
+        }
+        *y = at as u64;
+    }
+}
+
 /// Numbers of which nothing is known, and products of their products.
 #[kernel(crate = quipu_kernel)]
 fn unknown(_acc: &impl Accelerator<1>, x: &[u64], mut y: OwnElements<u64>) {
@@ -113,10 +155,17 @@ fn sizes_are_the_same_everywhere() {
     let mut y = vec![0_u64; 6];
     check!(weighted => (&x, &mut y), division(2, 3, 1));
     assert!(y.iter().all(|one| *one > 1 << 32), "{y:?}");
+    let jumps = vec![4_000_000_000_u32, 3_999_999_999, 1 << 31, 4_294_967_295];
+    let mut y = vec![0_u64; 4];
+    check!(leaps => (&jumps, &mut y), division(2, 2, 1));
+    assert!(y.iter().all(|one| *one > 1 << 32), "{y:?}");
     let x = [4_000_000_000_u32, 7, 99, 1 << 31, 5, 0].map(|x| x / 2);
     let x = x.to_vec();
     let mut y = vec![0_u32; 6];
     check!(low => (&x, 2_000_000_000_u32, &mut y), division(2, 3, 1));
+    let x: Vec<f32> = (0..29).map(|i| i as f32).collect();
+    let mut y = vec![0.0_f32; 6];
+    check!(shares => (&x, &mut y), division(2, 3, 1));
 }
 
 /// The width for which a kernel is printed where a launch's extents fit into 32 bits.
@@ -133,4 +182,6 @@ fn kernels_whose_sizes_fit_have_indices_of_32_bits() {
     assert_eq!(width::<stencil, 2>(), IndexWidth::Bits32);
     assert_eq!(width::<multiplied, 1>(), IndexWidth::Bits32);
     assert_eq!(width::<reduced, 1>(), IndexWidth::Bits32);
+    assert_eq!(width::<shares, 1>(), IndexWidth::Bits32);
+    assert_eq!(width::<leaps, 1>(), IndexWidth::Bits64);
 }

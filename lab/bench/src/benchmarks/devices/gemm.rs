@@ -2,17 +2,25 @@
 //!
 //! Where blocks have many threads it is the library's `multiply_squares`, beside the same algorithm by hand.
 
-use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
+use super::{
+    COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, numbers, rates,
+    targets,
+};
 use crate::error::BenchError;
-use crate::harness::{Gate, Plan, Report, Session};
+use crate::harness::{Plan, Report, Session};
 use crate::reference::loops::Loops;
 use crate::reference::raw::{Argument, Grid, Launch, Memory, Raw, RawResult, download, upload};
 use std::cell::RefCell;
 
 /// The side of a block by hand, in threads.
 const SIDE: usize = 16;
-/// The least share of the hand-written kernel's rate.
-const SHARE: f64 = 0.95;
+
+/// Rows and columns: what takes a device some milliseconds.
+const SIZES: Sizes = Sizes {
+    gpu: [2048, 4096, 8192],
+    other: [1024, 256],
+    tiny: 48,
+};
 
 /// The benchmark `gemm`.
 pub(in crate::benchmarks) fn run(
@@ -20,19 +28,12 @@ pub(in crate::benchmarks) fn run(
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::Any)?;
-    let plan = session.begin(targets.len());
-    for target in &targets {
-        one(session, report, &plan, target)?;
+    let cases = SIZES.cases(session, &targets);
+    let plan = session.begin(cases.len());
+    for (target, size) in cases {
+        one(session, report, &plan, target, size)?;
     }
     Ok(())
-}
-
-/// The side of the matrices: what takes a device some milliseconds.
-fn side(session: &Session<'_>, target: &Target) -> usize {
-    match target.is_wide() {
-        true => session.scale().choose(4096, 2048, 64),
-        false => session.scale().choose(1024, 256, 48),
-    }
 }
 
 struct ByHand {
@@ -64,8 +65,8 @@ fn one(
     report: &mut Report,
     plan: &Plan,
     target: &Target,
+    n: usize,
 ) -> Result<(), BenchError> {
-    let n = side(session, target);
     let (left, right) = (numbers(1, n * n), numbers(2, n * n));
     let context = target.context();
     let queue = target.queue(COMPARED)?;
@@ -98,10 +99,7 @@ fn one(
     };
     let ratios = rates(session, report, plan, target, &comparison, &mut sides)?;
     drop(sides);
-    if let (Some(&ratio), true) = (ratios.first(), target.is_wide()) {
-        let what = format!("{case}, {}, against the same by hand", target.id());
-        report.gates.push(Gate::at_least(what, ratio, SHARE, "x"));
-    }
+    gate_by_hand(report, target, &case, &ratios);
 
     let verify = |side: &str, c: &[f32]| {
         // Samples all over the matrix.

@@ -1,6 +1,6 @@
 //! `mandelbrot`: a loop of another length for each point, in iterations per second.
 
-use super::{COMPARED, Comparison, Doing, Need, Side, Target, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
@@ -10,15 +10,23 @@ use std::cell::RefCell;
 
 const THREADS: usize = 256;
 
+/// Points along each side.
+const SIZES: Sizes = Sizes {
+    gpu: [2048, 4096, 8192],
+    other: [1024, 512],
+    tiny: 50,
+};
+
 /// The benchmark `mandelbrot`.
 pub(in crate::benchmarks) fn run(
     session: &Session<'_>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::Any)?;
-    let plan = session.begin(targets.len());
-    for target in &targets {
-        one(session, report, &plan, target)?;
+    let cases = SIZES.cases(session, &targets);
+    let plan = session.begin(cases.len());
+    for (target, size) in cases {
+        one(session, report, &plan, target, size)?;
     }
     Ok(())
 }
@@ -69,11 +77,8 @@ fn one(
     report: &mut Report,
     plan: &Plan,
     target: &Target,
+    width: usize,
 ) -> Result<(), BenchError> {
-    let width: usize = match target.is_wide() {
-        true => session.scale().choose(8192, 2048, 50),
-        false => session.scale().choose(1024, 512, 50),
-    };
     let points = width * width;
     let plane = Plane {
         left: -2.0,
@@ -124,7 +129,8 @@ fn one(
         unit: "G iterations/s",
         amount: total as f64 / 1e9,
     };
-    rates(session, report, plan, target, &comparison, &mut sides)?;
+    let ratios = rates(session, report, plan, target, &comparison, &mut sides)?;
+    gate_by_hand(report, target, &case, &ratios);
     drop(sides);
 
     let verify = |side: &str, steps: &[u32]| {

@@ -40,8 +40,8 @@ pub(super) use transfers::run as device_transfers;
 
 pub(super) use target::id;
 
-use side::{Comparison, Side, rates};
-use target::{Need, Target, targets};
+use side::{Comparison, Side, gate_by_hand, rates};
+use target::{Need, Sizes, Target, targets};
 
 use crate::error::{BenchError, SubjectError};
 use quipu::Completion;

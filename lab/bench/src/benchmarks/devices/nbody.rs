@@ -1,7 +1,10 @@
 //! `nbody`: gravity between all bodies, in interactions of 20 operations (Nyland, Harris and Prins, "Fast N-Body Simulation
 //! with CUDA", 2007).
 
-use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, numbers, rates, targets};
+use super::{
+    COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, numbers, rates,
+    targets,
+};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels::{self, Four};
@@ -14,15 +17,23 @@ const SOFTENING: f32 = 0.01;
 /// Threads of a block, which divide the number of bodies.
 const THREADS: usize = 256;
 
+/// Bodies.
+const SIZES: Sizes = Sizes {
+    gpu: [1 << 15, 1 << 16, 1 << 17],
+    other: [1 << 14, 1 << 12],
+    tiny: 512,
+};
+
 /// The benchmark `nbody`.
 pub(in crate::benchmarks) fn run(
     session: &Session<'_>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::Any)?;
-    let plan = session.begin(targets.len());
-    for target in &targets {
-        one(session, report, &plan, target)?;
+    let cases = SIZES.cases(session, &targets);
+    let plan = session.begin(cases.len());
+    for (target, size) in cases {
+        one(session, report, &plan, target, size)?;
     }
     Ok(())
 }
@@ -56,11 +67,8 @@ fn one(
     report: &mut Report,
     plan: &Plan,
     target: &Target,
+    count: usize,
 ) -> Result<(), BenchError> {
-    let count = match target.is_wide() {
-        true => session.scale().choose(1 << 17, 1 << 15, 512),
-        false => session.scale().choose(1 << 14, 1 << 12, 512),
-    };
     let coordinates = numbers(3, 4 * count);
     let (chunks, _) = coordinates.as_chunks();
     let host: Vec<Four> = chunks
@@ -100,7 +108,8 @@ fn one(
         unit: "GFLOP/s",
         amount: 20.0 * (count as f64).powi(2) / 1e9,
     };
-    rates(session, report, plan, target, &comparison, &mut sides)?;
+    let ratios = rates(session, report, plan, target, &comparison, &mut sides)?;
+    gate_by_hand(report, target, &case, &ratios);
     drop(sides);
 
     let verify = |side: &str, acceleration: &[[f32; 4]]| {

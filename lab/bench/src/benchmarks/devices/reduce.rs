@@ -1,6 +1,8 @@
 //! `reduce`: a sum, in bytes per second: of a kernel of one launch, beside the same by hand, and the library's `reduce`.
 
-use super::{COMPARED, Comparison, Doing, Need, Side, Target, near, rates, targets};
+use super::{
+    COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, near, rates, targets,
+};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
@@ -12,15 +14,23 @@ use std::cell::{Cell, RefCell};
 
 const THREADS: usize = 256;
 
+/// Elements.
+const SIZES: Sizes = Sizes {
+    gpu: [1 << 22, 1 << 24, 1 << 26],
+    other: [1 << 26, 1 << 22],
+    tiny: 1000,
+};
+
 /// The benchmark `reduce`.
 pub(in crate::benchmarks) fn run(
     session: &Session<'_>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::Any)?;
-    let plan = session.begin(2 * targets.len());
-    for target in &targets {
-        one(session, report, &plan, target)?;
+    let cases = SIZES.cases(session, &targets);
+    let plan = session.begin(2 * cases.len());
+    for (target, size) in cases {
+        one(session, report, &plan, target, size)?;
     }
     Ok(())
 }
@@ -52,11 +62,8 @@ fn one(
     report: &mut Report,
     plan: &Plan,
     target: &Target,
+    length: usize,
 ) -> Result<(), BenchError> {
-    let length = match target.is_wide() {
-        true => session.scale().choose(1 << 26, 1 << 26, 1000),
-        false => session.scale().choose(1 << 26, 1 << 22, 1000),
-    };
     let host: Vec<f32> = (0..length).map(|i| (i % 8) as f32 / 8.0).collect();
     let expected: f64 = host.iter().map(|&x| f64::from(x)).sum();
     // So many, too, that no sum of a thread's is long enough to lose digits.
@@ -99,14 +106,15 @@ fn one(
     });
     let mut sides: Vec<_> = [Some(ours), reference()].into_iter().flatten().collect();
     let first = comparison(&case);
-    rates(session, report, plan, target, &first, &mut sides)?;
+    let ratios = rates(session, report, plan, target, &first, &mut sides)?;
+    gate_by_hand(report, target, &case, &ratios);
     drop(sides);
     let ours = Side::ours(&queue, || {
         quipu_algorithms::reduce::<Sum, _>(&queue, &x, &mut total).map(drop)
     });
     let second = format!("{length} f32, the library's");
     let mut sides: Vec<_> = [Some(ours), reference()].into_iter().flatten().collect();
-    rates(
+    let ratios = rates(
         session,
         report,
         plan,
@@ -114,6 +122,7 @@ fn one(
         &comparison(&second),
         &mut sides,
     )?;
+    gate_by_hand(report, target, &second, &ratios);
     drop(sides);
 
     let verify = |side: &str, sums: &[f32]| {

@@ -1,6 +1,6 @@
 //! `saxpy`: y += a x, in bytes per second.
 
-use super::{COMPARED, Comparison, Doing, Need, Side, Target, rates, targets};
+use super::{COMPARED, Comparison, Doing, Need, Side, Sizes, Target, gate_by_hand, rates, targets};
 use crate::error::BenchError;
 use crate::harness::{Plan, Report, Session};
 use crate::kernels;
@@ -12,15 +12,23 @@ use std::cell::RefCell;
 const A: f32 = 1.0 / 1024.0;
 const THREADS: usize = 256;
 
+/// Elements.
+const SIZES: Sizes = Sizes {
+    gpu: [1 << 22, 1 << 24, 1 << 26],
+    other: [1 << 26, 1 << 22],
+    tiny: 1000,
+};
+
 /// The benchmark `saxpy`.
 pub(in crate::benchmarks) fn run(
     session: &Session<'_>,
     report: &mut Report,
 ) -> Result<(), BenchError> {
     let targets = targets(session, report, Need::Any)?;
-    let plan = session.begin(targets.len());
-    for target in &targets {
-        one(session, report, &plan, target)?;
+    let cases = SIZES.cases(session, &targets);
+    let plan = session.begin(cases.len());
+    for (target, size) in cases {
+        one(session, report, &plan, target, size)?;
     }
     Ok(())
 }
@@ -59,8 +67,8 @@ fn one(
     report: &mut Report,
     plan: &Plan,
     target: &Target,
+    length: usize,
 ) -> Result<(), BenchError> {
-    let length = session.scale().choose(1 << 26, 1 << 22, 1000);
     let host: Vec<f32> = (0..length).map(element).collect();
     let context = target.context();
     let queue = target.queue(COMPARED)?;
@@ -90,7 +98,8 @@ fn one(
         unit: "GB/s",
         amount: 12.0 * length as f64 / 1e9,
     };
-    rates(session, report, plan, target, &comparison, &mut sides)?;
+    let ratios = rates(session, report, plan, target, &comparison, &mut sides)?;
+    gate_by_hand(report, target, &case, &ratios);
     let counts: Vec<u64> = sides.iter().map(Side::count).collect();
     drop(sides);
 

@@ -2,7 +2,7 @@
 
 use super::{Doing, Target};
 use crate::error::BenchError;
-use crate::harness::{Contender, Plan, Report, Row, Samples, Session, pairwise_ratio};
+use crate::harness::{Contender, Gate, Plan, Report, Row, Samples, Session, pairwise_ratio};
 use crate::reference::raw::{Launch, Raw, Waiting};
 use quipu::Queue;
 use std::cell::{Cell, RefCell};
@@ -118,6 +118,17 @@ pub(super) fn rates(
     let samples = rows(session, report, plan, target, (case, unit), contenders)?;
     let ratio = |other| pairwise_ratio(samples.of(0), samples.of(other)).unwrap_or(f64::NAN);
     Ok((1..samples.contenders()).map(ratio).collect())
+}
+
+/// The least share of a hand-written kernel's rate.
+pub(super) const BY_HAND: f64 = 0.97;
+
+/// Makes a target of the ratio to the first of the other sides, if that is the same by hand on a GPU.
+pub(super) fn gate_by_hand(report: &mut Report, target: &Target, case: &str, ratios: &[f64]) {
+    if let (Some(&ratio), true) = (ratios.first(), target.is_wide()) {
+        let what = format!("{case}, {}, against the same by hand", target.id());
+        report.gates.push(Gate::at_least(what, ratio, BY_HAND, "x"));
+    }
 }
 
 /// Measures contenders, the first of which is ours, and writes a row for each of the others; one without a reference if

@@ -169,3 +169,34 @@ impl Target {
         }
     }
 }
+
+/// How large the problems of a comparison are.
+pub(super) struct Sizes {
+    /// On a GPU; with `--quick` the first alone.
+    pub(super) gpu: [usize; 3],
+    /// On any other device, and there with `--quick`.
+    pub(super) other: [usize; 2],
+    /// In tests.
+    pub(super) tiny: usize,
+}
+
+impl Sizes {
+    /// The comparisons of a run: on each device each of its sizes.
+    pub(super) fn cases<'t>(
+        &self,
+        session: &Session<'_>,
+        targets: &'t [Target],
+    ) -> Vec<(&'t Target, usize)> {
+        let of = |target: &'t Target| {
+            let (full, quick) = match target.is_wide() {
+                true => (&self.gpu[..], &self.gpu[..1]),
+                false => (&self.other[..1], &self.other[1..]),
+            };
+            let sizes = session
+                .scale()
+                .choose(full, quick, std::slice::from_ref(&self.tiny));
+            sizes.iter().map(move |size| (target, *size))
+        };
+        targets.iter().flat_map(of).collect()
+    }
+}
