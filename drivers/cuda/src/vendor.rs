@@ -247,6 +247,10 @@ impl Vendor for Cuda {
         }
     }
 
+    fn reads_ahead(&self, compiled: &Compiled) -> bool {
+        compiled.printed.reads_ahead
+    }
+
     fn attributes(&self, _device: &Device, compiled: &Compiled) -> Option<KernelAttributes> {
         Some(compiled.attributes())
     }

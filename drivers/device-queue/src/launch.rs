@@ -88,6 +88,32 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
     }
 }
 
+/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and indices of the
+/// same width do. Threads whose elements take different times then wait for none but each other.
+pub(crate) fn one_element_each(
+    passed: &mut Passed,
+    arguments: &[Argument<'_>],
+    most_blocks: [u64; 3],
+) {
+    let dimensions = passed.threads.len();
+    // More than three share an axis.
+    if !passed.automatic || dimensions > most_blocks.len() {
+        return;
+    }
+    let mut divided = passed.clone();
+    for d in 0..dimensions {
+        let most = most_blocks[most_blocks.len() - dimensions + d];
+        let elements = std::mem::replace(&mut divided.elements[d], 1);
+        match divided.blocks[d].checked_mul(elements) {
+            Some(blocks) if blocks <= most => divided.blocks[d] = blocks,
+            _ => return,
+        }
+    }
+    if width_of(arguments, &divided) == width_of(arguments, passed) {
+        *passed = divided;
+    }
+}
+
 /// Has blocks have as many threads at most as a kernel best has, if its division was left to the device and
 /// indices of the same width do. `fitting` says how many where so many are asked for.
 pub(crate) fn fit(
@@ -457,6 +483,34 @@ mod tests {
         let plane = divided(&[64, 2], &[4, 64]);
         assert_eq!(fit(&plane, 1024), (vec![32, 1], vec![8, 128]));
         assert_eq!(fit(&plane, 32), (vec![256, 4], vec![1, 32]));
+    }
+
+    #[test]
+    fn threads_have_one_element_where_the_grid_may_be_so_large() {
+        let most = [65_535, 65_535, u32::MAX.into()];
+        let of = |passed: &Passed| {
+            let mut divided = passed.clone();
+            super::one_element_each(&mut divided, &[], most);
+            (divided.blocks.to_vec(), divided.elements.to_vec())
+        };
+        let given = |blocks: &[u64], elements: &[u64]| Passed {
+            elements: elements.iter().copied().collect(),
+            ..divided(blocks, &vec![32; blocks.len()])
+        };
+        assert_eq!(of(&given(&[100], &[4])), (vec![400], vec![1]));
+        assert_eq!(of(&given(&[7, 5], &[2, 4])), (vec![14, 20], vec![1, 1]));
+        assert_eq!(of(&given(&[0], &[4])), (vec![0], vec![1]));
+        // There are not so many blocks along the first axis, or in all.
+        assert_eq!(
+            of(&given(&[40_000, 1], &[2, 1])),
+            (vec![40_000, 1], vec![2, 1])
+        );
+        assert_eq!(of(&given(&[u64::MAX], &[2])), (vec![u64::MAX], vec![2]));
+        let chosen = Passed {
+            automatic: false,
+            ..given(&[100], &[4])
+        };
+        assert_eq!(of(&chosen), (vec![100], vec![4]));
     }
 
     #[test]

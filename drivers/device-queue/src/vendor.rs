@@ -363,6 +363,12 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         asked
     }
 
+    /// Whether a thread of a kernel best has several elements, as it reads them at once; by default it has.
+    fn reads_ahead(&self, compiled: &Self::Compiled) -> bool {
+        let _ = compiled;
+        true
+    }
+
     /// What a kernel is on its device, as it was compiled; `None`, as by default, if the library does not say.
     fn attributes(
         &self,

@@ -258,6 +258,12 @@ impl Vendor for OpenCl {
         compiled.fitting_threads(asked)
     }
 
+    fn reads_ahead(&self, compiled: &Compiled) -> bool {
+        // A user's text may take its threads to have so many.
+        let printed = compiled.printed.as_ref();
+        printed.is_none_or(|(_, printed)| printed.reads_ahead)
+    }
+
     fn attributes(&self, device: &Device, compiled: &Compiled) -> Option<KernelAttributes> {
         Some(compiled.attributes(device))
     }

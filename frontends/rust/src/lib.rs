@@ -131,7 +131,7 @@ pub use log::{init_logging_from_env, init_logging_from_env_or};
 pub use pinned::Pinned;
 pub use platform::{Platform, PlatformBuilder, Unavailable};
 pub use queue::{
-    Guard, IntoDivision, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping, Queue, Scope,
+    Guard, IntoDivision, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping, Queue, Scope, Scratch,
 };
 pub use record::{Graph, Node, Recorder, Recording};
 pub use variable::{Constant, Variable};

@@ -196,13 +196,13 @@ pub fn compact<T: Item, F: Function<T, bool> + KernelData>(
     } else {
         tiles(x.len(), limits)
     };
-    let mut states = queue.allocate::<u32>(tiles.count + 1)?;
+    let mut states = queue.scratch::<u32>(tiles.count + 1)?;
     queue.fill(&states, 0)?;
-    let mut totals = queue.allocate::<u64>(tiles.count)?;
-    let mut prefixes = queue.allocate::<u64>(tiles.count)?;
+    let mut totals = queue.scratch::<u64>(tiles.count)?;
+    let mut prefixes = queue.scratch::<u64>(tiles.count)?;
     macro_rules! launch {
         ($totals:expr) => {{
-            let (states, totals, prefixes) = (&mut states, $totals, prefixes.overwrite());
+            let (states, totals, prefixes) = (&mut *states, $totals, prefixes.overwrite());
             let division = tiles.division.clone();
             if is_alone {
                 let call =
@@ -218,7 +218,7 @@ pub fn compact<T: Item, F: Function<T, bool> + KernelData>(
     if launches(queue) == 1 {
         return launched;
     }
-    launched.and_then(|_| launch!(&mut totals))
+    launched.and_then(|_| launch!(&mut *totals))
 }
 
 /// Tiles for [`compact_neighbours`].

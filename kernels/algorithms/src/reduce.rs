@@ -141,7 +141,7 @@ pub fn reduce<O: Operator<T> + quipu::kernels::KernelData, T: Item>(
     if blocks == 1 {
         return launch(1, x, result);
     }
-    let mut partial = queue.allocate::<T>(blocks)?;
+    let mut partial = queue.scratch::<T>(blocks)?;
     launch(blocks, x, &mut partial)?;
     launch(1, &partial, result)
 }

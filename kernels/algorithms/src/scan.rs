@@ -319,19 +319,19 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     } else {
         tiles(x.len(), limits)
     };
-    let mut states = queue.allocate::<u32>(tiles.count + 1)?;
+    let mut states = queue.scratch::<u32>(tiles.count + 1)?;
     queue.fill(&states, 0)?;
-    let mut totals = queue.allocate::<T>(tiles.count)?;
-    let mut prefixes = queue.allocate::<T>(tiles.count)?;
+    let mut totals = queue.scratch::<T>(tiles.count)?;
+    let mut prefixes = queue.scratch::<T>(tiles.count)?;
     macro_rules! launch {
         ($totals:expr) => {{
             let (totals, prefixes, y) = ($totals, prefixes.overwrite(), y.overwrite());
             let division = tiles.division.clone();
             if is_alone {
-                let call = scan_neighbours::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y);
+                let call = scan_neighbours::<T, O, INCLUSIVE>(x, &mut *states, totals, prefixes, y);
                 queue.launch(division, call)
             } else {
-                let call = scan_tiles::<T, O, INCLUSIVE>(x, &mut states, totals, prefixes, y);
+                let call = scan_tiles::<T, O, INCLUSIVE>(x, &mut *states, totals, prefixes, y);
                 queue.launch(division, call)
             }
         }};
@@ -340,7 +340,7 @@ fn scan<O: Operator<T> + KernelData, T: Item, const INCLUSIVE: bool>(
     if launches(queue) == 1 {
         return launched;
     }
-    launched.and_then(|_| launch!(&mut totals))
+    launched.and_then(|_| launch!(&mut *totals))
 }
 
 /// Tiles for [`scan_neighbours`]: long ones where each core has some, so that blocks are seldom begun.

@@ -5,7 +5,7 @@ use super::pump::Caller;
 use crate::Shared;
 use crate::error::of_device;
 use crate::graph::TakenGraph;
-use crate::launch::{Code, fit, likely_width, width_of};
+use crate::launch::{Code, fit, likely_width, one_element_each, width_of};
 use crate::programs::{Found, ProgramId};
 use crate::vendor::{Vendor, VendorDevice};
 use quipu_kernel_ir::IndexWidth;
@@ -15,7 +15,7 @@ use quipu_scheduler::native::panicked;
 use quipu_scheduler::operation::{Operation, drop_panic};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{
-    Command, CommandView, Error, Graph, KernelAttributes, Passed, PortableKernel, clock,
+    Command, CommandView, DeviceKind, Error, Graph, KernelAttributes, Passed, PortableKernel, clock,
 };
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -235,7 +235,11 @@ impl<V: Vendor> Shared<V> {
         command: &CommandView,
     ) {
         let device = self.device(device);
-        let most = device.properties().max_block_threads;
+        let properties = device.properties();
+        if properties.kind == DeviceKind::Gpu && !self.vendor.reads_ahead(compiled) {
+            one_element_each(passed, command.arguments(), properties.max_grid_blocks);
+        }
+        let most = properties.max_block_threads;
         let fitting = |asked| self.vendor.fitting_threads(device, compiled, asked);
         fit(passed, command.arguments(), most, fitting);
     }

@@ -12,6 +12,8 @@
 //! | `post` | some of the above, one-way |
 //! | `record` | launches of recorded graphs |
 //!
+//! `scratch` has memory for algorithms of several commands.
+//!
 //! Hazards are tracked between all queues of a context, in-order or not: two
 //! commands of which one writes what the other touches never run at the same
 //! time, and run in the order in which they were enqueued. That is what lets
@@ -25,12 +27,14 @@ mod map;
 mod native;
 mod post;
 mod record;
+mod scratch;
 pub(crate) mod task;
 pub(crate) mod transfer;
 
 pub use borrow::Scope;
 pub use launch::IntoDivision;
 pub use map::{Guard, MapRead, MapReadNd, MapWrite, MapWriteNd, Mapping};
+pub use scratch::Scratch;
 
 use crate::buffer::Buffer;
 use crate::context::Context;
@@ -56,6 +60,8 @@ pub(crate) struct QueueInner {
     context: Context,
     device: Device,
     limits: &'static AcceleratorLimits,
+    /// Memory for the next scratch buffers.
+    scratch: scratch::Kept,
     /// Whether the device's driver does.
     runs_native_code: bool,
     /// Whether the first launch of a kernel here makes its source, too.
@@ -78,6 +84,7 @@ impl Queue {
                 core,
                 context,
                 limits: device.shared_limits(),
+                scratch: scratch::Kept::default(),
                 runs_native_code: device.core().driver().runs_native_code(),
                 checks_sources: crate::kernel::source::are_checked(),
                 device,

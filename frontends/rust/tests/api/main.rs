@@ -17,6 +17,7 @@ mod printed;
 mod recorded;
 mod regions;
 mod scopes;
+mod scratch;
 mod tasks;
 mod threads;
 mod transfers;

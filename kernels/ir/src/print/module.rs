@@ -56,6 +56,8 @@ pub(super) struct ModulePrinter<'m> {
     pub(super) helpers: Helpers,
     facts: Vec<Facts>,
     sites: Vec<Site>,
+    /// Whether a loop over a thread's elements was written for several at once.
+    pub(super) reads_ahead: bool,
     /// Names that nothing else in a function may have.
     pub(super) names: Names,
     function_names: Vec<String>,
@@ -112,6 +114,7 @@ impl<'m> ModulePrinter<'m> {
             helpers: Helpers::default(),
             facts: facts::of_module(module, options.checked),
             sites: Vec::new(),
+            reads_ahead: false,
             names,
             function_names,
             struct_names,
@@ -470,6 +473,7 @@ impl<'m> ModulePrinter<'m> {
             dimensions: parts.dimensions,
             index_width: self.options.index_width,
             barriers: parts.barriers,
+            reads_ahead: self.reads_ahead,
             sites: self.sites,
         })
     }

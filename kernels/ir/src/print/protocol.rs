@@ -30,6 +30,8 @@ pub struct Printed {
     pub index_width: IndexWidth,
     /// True if the kernel has barriers of its own: its blocks may not be larger than what runs at once.
     pub barriers: bool,
+    /// True if a thread reads several of its elements at once, so that it had best have several.
+    pub reads_ahead: bool,
     /// The places in the user's source that a fault record may name.
     pub sites: Vec<Site>,
 }

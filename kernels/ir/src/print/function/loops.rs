@@ -259,6 +259,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         spared: Spared,
         conditions: &BTreeSet<String>,
     ) -> Result<(), PrintError> {
+        self.module.reads_ahead = true;
         operation::element_helpers(self.module, ElementOrder::Strided);
         let index = self.module.index();
         let wide = self.module.type_name(&Scalar::U64.into());

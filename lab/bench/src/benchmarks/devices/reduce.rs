@@ -14,9 +14,9 @@ use std::cell::{Cell, RefCell};
 
 const THREADS: usize = 256;
 
-/// Elements.
+/// Elements: on a GPU more than its caches hold.
 const SIZES: Sizes = Sizes {
-    gpu: [1 << 22, 1 << 24, 1 << 26],
+    gpu: [1 << 24, 1 << 26, 1 << 28],
     other: [1 << 26, 1 << 22],
     tiny: 1000,
 };

@@ -1,0 +1,119 @@
+//! Scratch buffers: what an algorithm needs from one of its commands to the next, kept by the queue for the next algorithm that
+//! needs as much.
+
+use super::{Queue, QueueInner};
+use crate::buffer::Buffer;
+use crate::element::Element;
+use quipu_scheduler::{MemoryRef, Result};
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many buffers a queue keeps, and how many bytes they have together: above either, the one that was kept first goes.
+const MOST_BUFFERS: usize = 16;
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Memory that a queue keeps for scratch buffers.
+#[derive(Default)]
+pub(super) struct Kept(Mutex<VecDeque<MemoryRef>>);
+
+impl Kept {
+    fn take(&self, bytes: u64) -> Option<MemoryRef> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().rposition(|memory| memory.size() == bytes)?;
+        kept.remove(at)
+    }
+
+    fn keep(&self, memory: MemoryRef) {
+        let mut gone = Vec::new();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(memory);
+        let mut bytes: u64 = kept.iter().map(|memory| memory.size()).sum();
+        while kept.len() > MOST_BUFFERS || bytes > MOST_BYTES {
+            let Some(first) = kept.pop_front() else { break };
+            bytes -= first.size();
+            gone.push(first);
+        }
+        drop(kept);
+        // Nothing is locked as memory is given back.
+        drop(gone);
+    }
+}
+
+/// A buffer for what commands hand to later commands of the same algorithm: [`Queue::scratch`]. When it is dropped, its memory stays
+/// with the queue, and the next scratch buffer of the same size takes it; so may what a clone or a slice of it still names.
+#[must_use]
+pub struct Scratch<T: Element> {
+    buffer: Buffer<T>,
+    queue: Arc<QueueInner>,
+}
+
+impl<T: Element> Deref for Scratch<T> {
+    type Target = Buffer<T>;
+
+    fn deref(&self) -> &Buffer<T> {
+        &self.buffer
+    }
+}
+
+impl<T: Element> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut Buffer<T> {
+        &mut self.buffer
+    }
+}
+
+impl<T: Element> Drop for Scratch<T> {
+    fn drop(&mut self) {
+        let memory = self.buffer.memory();
+        if self.queue.reuses_scratch() && memory.content_size().is_none() {
+            self.queue.scratch.keep(memory.clone());
+        }
+    }
+}
+
+impl Queue {
+    /// A buffer of so many elements for what an algorithm's commands hand to its later ones. What it holds is not defined: a command
+    /// has to write an element before another reads it.
+    ///
+    /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of scratch buffers that were dropped
+    /// (16 of them and 16 MiB at most). Commands that still use it go first, as with any buffer. A queue whose commands may overtake
+    /// each other allocates new memory, so that its algorithms do not wait for each other.
+    ///
+    /// ```
+    /// # use quipu::prelude::*;
+    /// # fn main() -> quipu::Result<()> {
+    /// # let context = Platform::new()?.context()?;
+    /// # let queue = context.queue(&context.fastest())?;
+    /// let mut halves = queue.scratch::<f32>(2)?;
+    /// queue.write(&mut halves, vec![1.0, 2.0])?;
+    /// assert_eq!(queue.read(&halves)?.wait()?, [1.0, 2.0]);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`allocate`](Self::allocate).
+    pub fn scratch<T: Element>(&self, length: usize) -> Result<Scratch<T>> {
+        let bytes = crate::buffer::bytes_of::<T>("allocate a scratch buffer", length)?;
+        let kept = match self.shared.reuses_scratch() {
+            true => self.shared.scratch.take(bytes),
+            false => None,
+        };
+        let buffer = match kept {
+            Some(memory) => {
+                memory.set_element_size(size_of::<T>() as u64);
+                Buffer::whole(memory, length)
+            }
+            None => self.allocate(length)?,
+        };
+        Ok(Scratch {
+            buffer,
+            queue: self.shared.clone(),
+        })
+    }
+}
+
+impl QueueInner {
+    fn reuses_scratch(&self) -> bool {
+        self.core.shared().options().in_order
+    }
+}

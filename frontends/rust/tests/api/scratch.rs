@@ -1,0 +1,112 @@
+//! Scratch buffers: whose memory they take, and who waits for whom.
+
+use quipu::QueueOptions;
+use quipu::prelude::*;
+
+fn context() -> Context {
+    Platform::new().unwrap().context().unwrap()
+}
+
+#[test]
+fn an_in_order_queue_gives_memory_of_the_same_size_again() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let first = queue.scratch::<u32>(64).unwrap();
+    queue.fill(&first, 7).unwrap();
+    let other = queue.scratch::<u32>(64).unwrap();
+    queue.fill(&other, 8).unwrap();
+    assert_eq!(queue.read(&first).unwrap().wait().unwrap(), [7; 64]);
+    drop(first);
+    // Not zeros, as a buffer that is allocated has.
+    let again = queue.scratch::<u32>(64).unwrap();
+    assert_eq!(queue.read(&again).unwrap().wait().unwrap(), [7; 64]);
+    // Elements of another type with as many bytes, but no other number of bytes.
+    drop(other);
+    let bytes = queue.scratch::<u8>(256).unwrap();
+    assert_eq!(
+        queue.read(&bytes).unwrap().wait().unwrap()[..4],
+        8_u32.to_ne_bytes()
+    );
+    let more = queue.scratch::<u32>(65).unwrap();
+    assert_eq!(queue.read(&more).unwrap().wait().unwrap(), [0; 65]);
+}
+
+#[test]
+fn a_queue_keeps_no_more_than_it_says() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let kept = |length: usize, bytes: u8| {
+        let scratch = queue.scratch::<u8>(length).unwrap();
+        let was_kept = queue.read(&scratch).unwrap().wait().unwrap()[0] == bytes;
+        queue.fill(&scratch, bytes).unwrap();
+        was_kept
+    };
+    // Seventeen sizes: the first is forgotten.
+    for length in 1..=17 {
+        assert!(!kept(length, 3));
+    }
+    assert!(kept(17, 3) && kept(2, 3) && !kept(1, 3));
+    // More bytes than are kept push all others out, and are not kept themselves.
+    assert!(!kept(17 << 20, 3));
+    assert!(!kept(17 << 20, 3) && !kept(17, 3));
+}
+
+#[test]
+fn commands_that_use_the_memory_go_first() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let gate = UserEvent::new();
+    let scratch = queue.scratch::<u32>(8).unwrap();
+    queue.after([gate.event()]).fill(&scratch, 1).unwrap();
+    let read = queue.read(&scratch).unwrap();
+    drop(scratch);
+    let next = queue.scratch::<u32>(8).unwrap();
+    queue.fill(&next, 2).unwrap();
+    let read_next = queue.read(&next).unwrap();
+    assert!(!read_next.is_complete());
+    gate.complete();
+    assert_eq!(read.wait().unwrap(), [1; 8]);
+    assert_eq!(read_next.wait().unwrap(), [2; 8]);
+}
+
+#[test]
+fn commands_of_an_out_of_order_queue_wait_for_no_others_scratch() {
+    let context = context();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue_with(&context.fastest(), options).unwrap();
+    let gate = UserEvent::new();
+    let scratch = queue.scratch::<u32>(8).unwrap();
+    let held = queue.after([gate.event()]).fill(&scratch, 1).unwrap();
+    drop(scratch);
+    let next = queue.scratch::<u32>(8).unwrap();
+    assert_eq!(queue.read(&next).unwrap().wait().unwrap(), [0; 8]);
+    assert!(!held.is_complete());
+    gate.complete();
+    held.wait().unwrap();
+}
+
+#[test]
+fn memory_whose_writer_failed_is_written_anew() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let failed = UserEvent::new();
+    let scratch = queue.scratch::<u32>(8).unwrap();
+    let lost = queue.after([failed.event()]).fill(&scratch, 1).unwrap();
+    drop(scratch);
+    failed.fail("no");
+    assert!(lost.wait().is_err());
+    let next = queue.scratch::<u32>(8).unwrap();
+    queue.fill(&next, 2).unwrap();
+    assert_eq!(queue.read(&next).unwrap().wait().unwrap(), [2; 8]);
+}
+
+#[test]
+fn wrong_sizes_are_refused() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    assert!(queue.scratch::<u32>(0).is_err());
+    assert!(queue.scratch::<u32>(usize::MAX).is_err());
+}
