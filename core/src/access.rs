@@ -1,5 +1,5 @@
-//! Which bytes of which memory a command touches, and how: as a command keeps it, which knows where memory objects are and
-//! not what (`memory::access` does).
+//! Accesses, as a command keeps them: memory object, range of bytes, and mode. They have the object's address and do not know
+//! its type; `memory::access` does.
 
 use crate::notify::ADDRESS_BITS;
 use std::marker::PhantomData;

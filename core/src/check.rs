@@ -1,4 +1,4 @@
-//! What is checked of launches, fills and copies before they are enqueued or recorded.
+//! Checks of launches, fills and copies, before they are enqueued or recorded.
 
 use crate::access::AccessMode;
 use crate::error::{ErrorKind, Result};

@@ -1,12 +1,13 @@
 //! The contract between the core and its drivers.
 //!
-//! A driver runs commands on a family of devices. It is handed every command
-//! when it is enqueued, possibly before it is ready, so that it can order
-//! commands on its devices by itself; and it finishes each exactly once.
+//! A driver runs commands on a family of devices, and finishes each command exactly
+//! once. A driver with a sync domain hears of each command at its enqueue, so that
+//! its devices can order commands by themselves. Every driver is handed a command
+//! when the command's last wait is resolved.
 //!
 //! | verb | called | obliged to |
 //! |---|---|---|
-//! | [`submit`](Driver::submit) | at enqueue, once, in enqueue order per queue and thread | take note of the command without blocking |
+//! | [`submit`](Driver::submit) | at enqueue, once, if the device has a sync domain; in enqueue order per queue and thread | take note of the command without blocking |
 //! | [`flush`](Driver::flush) | by the host | make all that was submitted run eventually with no further host call |
 //! | [`join`](Driver::join) | by a host thread that waits | return when the waiter is done; help, or sleep; not spin without bound |
 //! | [`notify`](Driver::notify) | when a wait of a held command is resolved, and when the last is | be cheap: mark and queue; run or forward the command when it is ready |
@@ -24,10 +25,14 @@
 //!   in which the device ordered them, so that by the time the command is
 //!   reported, all its waits are resolved here too.
 //!
-//! Rules: no call into the core with a lock held that `notify` takes; no user
-//! callback or waker is ever run by a driver; a driver names neither a front
-//! end nor another driver; a thread of a driver that ends commands gives back
-//! the slots that it has freed before it sleeps ([`crate::command::slab::flush`]).
+//! Rules:
+//!
+//! * A driver does not call the core with a lock held that `notify` takes.
+//! * A driver calls no user's callback and no waker itself. [`Command::finish`] does so,
+//!   on the thread that calls it.
+//! * A driver names neither a front end nor another driver.
+//! * A thread of a driver that ends commands gives back the slots that it has freed
+//!   before it sleeps ([`crate::command::slab::flush`]).
 
 use crate::command::{Command, EventId};
 use crate::device::DeviceProperties;

@@ -1,4 +1,4 @@
-//! What front ends enqueue.
+//! The interface of front ends: enqueues of every kind of command.
 
 use crate::access::{AccessMode, RawArgument};
 pub use crate::check::MAX_GROUPS;
@@ -108,21 +108,21 @@ impl Queue {
         self.enqueue(TaskBody::<true, _>(Some(Box::new(call))), 1, request)
     }
 
-    /// Has a closure put work of its own into the driver's queue, with the native memory of what the
-    /// request declares, which is made valid there first. The command is over when that work is. The
-    /// closure is called once, when everything that it reads has been written without a fault, and not if
-    /// that fails or the command is cancelled before.
+    /// Calls a closure that puts work of its own into the driver's queue. The closure gets the native memory of the
+    /// buffers that the request declares, which are made valid there first. The command is over when the work is over.
+    /// The closure is called once, when everything that it reads has been written without a fault. It is not called if
+    /// that fails, or if the command is cancelled before.
     ///
-    /// It is called by a thread that hands commands over for the driver, which hands over nothing else
-    /// meanwhile: it is to enqueue, not to wait for other commands.
+    /// A thread that hands commands over for the driver calls the closure, and hands over nothing else meanwhile. So the
+    /// closure may enqueue, but must not wait for other commands.
     ///
     /// # Errors
     /// If the driver hands out no queues of the closure's type; as [`Queue::launch`].
     ///
     /// # Safety
-    /// What the closure puts there touches no memory but what the request declares, in the ranges and modes
-    /// declared, and what is its own; all that uses the command's memory is in the queue that it was handed, or
-    /// over, when it returns; and it leaves the driver's objects as they were.
+    /// The closure's work touches only the memory that the request declares, in the declared ranges and modes, and
+    /// memory of its own. When the closure returns, all work that uses the command's memory has been put into the queue
+    /// that the closure got, or has finished. The closure does not change the driver's objects.
     pub unsafe fn native_enqueue(
         &self,
         enqueue: NativeEnqueue,

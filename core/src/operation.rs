@@ -1,5 +1,5 @@
-//! What a command does, as its driver sees it, and the bodies that front ends
-//! give to commands.
+//! Operations: the work of a command, as its driver sees it, and the bodies that front
+//! ends give to commands.
 //!
 //! A body's state lives in the command's slot if it is small, else in a box. A
 //! native body (a Rust closure or kernel) is run by
@@ -107,11 +107,11 @@ impl HostMemory {
     /// Host memory at `pointer`, of `length` bytes.
     ///
     /// # Safety
-    /// Until every transfer is over that this, or a clone of it, is a side of, the memory is valid, for reads if it is the
-    /// source and for writes if it is the destination, from any thread, and
-    /// nobody else writes it (or, for a destination, reads it); `keep` may be
-    /// what ensures its life. An enqueue to a blocking queue that fails because
-    /// waiting could never end may leave the transfer going on, with `keep` alone.
+    /// The memory stays valid on every thread until all transfers of this value and of its clones are over: for reads if
+    /// it is the source, for writes if it is the destination. A source is not written meanwhile. A destination is neither
+    /// read nor written by others meanwhile. `keep` may own the memory. An enqueue to a blocking queue that fails with
+    /// [`ErrorKind::WouldDeadlock`](crate::ErrorKind::WouldDeadlock) may leave the transfer running; then only `keep` keeps
+    /// the memory valid.
     #[must_use]
     pub unsafe fn new(
         pointer: *mut u8,

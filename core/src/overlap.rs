@@ -1,4 +1,4 @@
-//! Whether two regions of one memory object share a byte.
+//! Overlap: a check whether two regions of one memory object share a byte.
 //!
 //! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an image,
 //! each of whose rows is one row of the left half and one of the right.

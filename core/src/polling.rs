@@ -1,4 +1,4 @@
-//! Polling by the user: a scheduler of his own looks for what has ended, at times that suit it.
+//! Polling by the user: a scheduler of the program notices ended commands, at times that suit it.
 //!
 //! 1. While a [`Polling`] lives, the drivers of its context's devices look for no ends of commands of polling queues;
 //!    [`Context::poll`] does. What devices call for, for other queues, is heard as ever.

@@ -1,4 +1,4 @@
-//! What the floors below drivers know of a driver: whom commands are handed to, and who waits for them.
+//! The driver's interface for lower floors: handing commands over, and waiting.
 //!
 //! Every [`Driver`](crate::Driver) is a [`Router`], by the implementation in `driver.rs`.
 

@@ -1,4 +1,4 @@
-//! From finished commands to records of the trace.
+//! Records of the trace, made from finished commands.
 
 use crate::command::EventId;
 use crate::command::slot::{Kind, Slot, Times};

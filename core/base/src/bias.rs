@@ -1,17 +1,19 @@
-//! Whose a lock is: one that a single thread takes all the time costs that thread no locked instruction, which on some
-//! processors takes 5 ns and on others 20, of which an enqueue has few to spend.
+//! Biased locking. A thread that is the only one to take a lock becomes the lock's owner. The owner takes the lock without a
+//! locked instruction.
 //!
-//! The first thread that comes becomes the owner. It raises a flag as it goes in, looks whether it is still the owner, and
-//! lowers the flag as it goes out: plain stores. The first other thread that comes takes that back, for as long as the
-//! object is there: it says so, has the owner pass a fence ([`heavy_fence`]), and waits until the flag is down. From then on
-//! the object is [shared], and everybody takes it by what the object has for that: a locked instruction. Who goes through
-//! all objects takes them from all others, as the core does every 500 million commands.
+//! 1. The first thread that comes becomes the owner. It raises a flag as it enters, checks that it is still the owner, and
+//!    lowers the flag as it leaves. All of these are plain loads and stores.
+//! 2. The first other thread revokes the ownership, for the rest of the object's life. It announces the revocation, has the
+//!    owner pass a fence ([`heavy_fence`]), and waits until the flag is down.
+//! 3. From then on the object is [shared]: every thread takes it by the object's own lock, with a locked instruction.
 //!
-//! Either the owner, which raises its flag before it looks, sees that it is none any more and lowers the flag again, or
-//! who took the ownership back, which looks at the flag after the fence, sees it up, and waits.
+//! A thread that walks through all objects revokes the ownership of all others, as the core does from time to time.
 //!
-//! After Dice, Moir and Scherer, "Quickly reacquirable locks" (2003), with the fence of who goes in replaced by one of who
-//! takes back, as in Linux's `membarrier(2)`.
+//! The owner raises its flag before it checks. The revoking thread reads the flag after the fence. So either the owner sees
+//! the revocation and lowers its flag again, or the revoking thread sees the flag and waits.
+//!
+//! After Dice, Moir and Scherer, "Quickly reacquirable locks" (2003). Here the revoking thread has the fence in place of the
+//! owner, as with Linux's `membarrier(2)`.
 //!
 //! [shared]: Bias::enter
 

@@ -1,5 +1,5 @@
-//! What can go wrong, said for people: what was asked, what was wrong, what to
-//! do about it.
+//! Errors of the scheduler. Their texts are for people: what was asked, what was
+//! wrong, what to do about it.
 
 use std::any::Any;
 use std::borrow::Cow;

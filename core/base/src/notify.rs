@@ -1,4 +1,4 @@
-//! The notify list of an event: whom to tell when it is over.
+//! The notify list of an event: the commands and observers that wait for it.
 //!
 //! A lock-free stack whose head word also says whether the list is still open
 //! and which use of the slot it belongs to:

@@ -1,5 +1,5 @@
-//! Who on the host wants to hear of an event: wakers of futures, sleeping
-//! threads, callbacks.
+//! Observers of an event on the host: wakers of futures, sleeping threads,
+//! callbacks.
 //!
 //! An event gets a list when it is first observed; the list is one entry of
 //! the event's notify list. An observer can be taken out again at any time

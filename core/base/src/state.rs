@@ -1,5 +1,4 @@
-//! The state word of a command: how many waits are unresolved, and why it must
-//! not run.
+//! The state word of a command: its count of unresolved waits, and its flags.
 //!
 //! ```text
 //!  31        30         29       28 .. 26  25 ............. 0

@@ -1,8 +1,8 @@
-//! Handing ready commands to their drivers, and calling whom users have asked to be
-//! called: in batches, and without recursion.
+//! Deferred calls: ready commands are handed to their drivers, and wakers and callbacks
+//! are called, in batches and without recursion.
 //!
-//! A user's callback may wait, for anything. So it is called when its thread has
-//! nothing in hand any more that it could wait for:
+//! A user's callback may wait, for anything. So its thread calls it after it has handed
+//! over all commands that the callback could wait for:
 //!
 //! 1. The end of a command resolves what waits for it, and serves what waits for its
 //!    queue ([`serve`](crate::queue)). What becomes ready meanwhile is *gathered*. Threads that sleep are told as they are
@@ -17,11 +17,11 @@
 //!    runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps
 //!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
-//!    ([`call_back`]). They are called one after the other: what one brings about is
-//!    called when it has returned, or while it waits, unless that is for a limited
-//!    time alone ([`enter_blocking_wait`]): what it waits for may be brought about by another that
-//!    this thread is to call, also for what ends on it only then. Once it has happened,
-//!    the others are left: one may wait for what comes after that wait.
+//!    ([`call_back`]). They run one after the other. A callback may finish commands.
+//!    The callbacks of these commands run when it returns, or while it waits without a
+//!    time limit ([`enter_blocking_wait`]), because it may wait for one of them. Once
+//!    its wait is over, the remaining callbacks are left: one of them may wait for
+//!    something that comes after that wait.
 //!
 //! A driver that panics as it is told of commands does so in the middle of others' ends. It is contained
 //! ([`contain`]): what it has dropped fails as any command does that is dropped, and the rest goes on.

@@ -1,26 +1,27 @@
 //! Commands and their events.
 //!
-//! A command and its event are one `Slot`: made by an enqueue, owned by
-//! a driver as a [`Command`], seen by the user as an [`Event`](crate::Event),
-//! and remembered by trackers and wait lists as an [`EventId`], which needs no
-//! reference count because it says which use of the slot it means.
+//! A command and its event are one `Slot`. An enqueue makes it. A driver owns it
+//! as a [`Command`], and the user sees it as an [`Event`](crate::Event). Trackers
+//! and wait lists keep an [`EventId`]. An id needs no reference count, because it
+//! has the generation of the slot that it means.
 //!
 //! The life of a command:
 //!
 //! 1. An enqueue takes a slot, writes the body, takes the trackers of all its
 //!    memory together, opens its notify list, and registers an edge with every
 //!    event that it waits for and that is not over (`crate::queue::enqueue`).
-//! 2. Whoever resolves the last wait owns the command and hands it to its
-//!    driver, or, being a worker of that driver, runs it next itself.
+//! 2. The thread that resolves the last wait owns the command and hands it to its
+//!    driver. A worker of that driver runs it next itself.
 //! 3. The driver [starts](Command::start) it, does what its
 //!    [`Operation`](crate::operation::Operation) says and
 //!    [finishes](Command::finish) it, exactly once. A command that is dropped
 //!    unfinished fails with an error that says so: nothing is lost.
-//! 4. Finishing is `broadcast`: state dropped, progress marked, notify list
-//!    closed, dependants released, who waits for the queue served, observers
-//!    fired, reference given up; in this order. Nothing in it recurses, however
-//!    long a chain is. Callbacks come when their thread has nothing in hand any
-//!    more that they could wait for (`deferred`).
+//! 4. Finishing is `broadcast`. In this order: the body is dropped, the progress
+//!    byte is set, the notify list is closed, the queue's watchers are served, the
+//!    dependants are resolved, observers are told, and the owner's reference is
+//!    given up. Nothing in it recurses, however long a chain is. A thread calls
+//!    callbacks after it has handed over all commands that it made ready, because a
+//!    callback could wait for them (`deferred`).
 
 mod deferred;
 mod finish;

@@ -1,4 +1,4 @@
-//! What a recorded graph is to commands and drivers: its commands, and the launch that is being played.
+//! Recorded graphs, as commands and drivers see them: the commands, and the launch that is being played.
 //!
 //! Its queues, buffers and launches are the floor of graphs' to know ([`crate::graph`]).
 

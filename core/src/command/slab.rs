@@ -1,4 +1,4 @@
-//! Where commands live: slots of 192 bytes in chunks of 16 KiB, process-wide.
+//! Slabs: slots of 192 bytes for commands, in chunks of 16 KiB, for the whole process.
 //!
 //! Invariants:
 //!

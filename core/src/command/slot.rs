@@ -2,30 +2,32 @@
 //!
 //! | bytes | field | written by | read by |
 //! |---|---|---|---|
-//! | 0..4 | `state` | enqueuer, then whoever resolves or poisons | owner |
-//! | 4..8 | `references` | enqueuer; holders of an [`Event`](crate::Event) | the same |
+//! | 0..4 | `state` | enqueuer, then the threads that resolve waits or poison | owner; a driver that was told of it; anyone, through a `Glance` |
+//! | 4..8 | `references` | enqueuer, owner, holders of an [`Event`](crate::Event) | the same |
 //! | 8..16 | `notify` | see [`notify`](crate::notify) | anyone, at any time |
-//! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the waits are registered | owner, holders |
+//! | 16..40 | `vtable`, `queue`, `done` | enqueuer, before the waits are registered | owner, holders; `vtable` and `queue` also anyone, through a `Glance` |
 //! | 40..64 | `edges` | pusher of the edge; then the list it is in | closer of that list |
 //! | 64..72 | `link` | owner | owner |
 //! | 72..80 | `extension` | enqueuer, before a driver is told of it | owner; driver |
 //! | 80..88 | `observers` | the first observer | closer, observers |
-//! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner |
-//! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders |
-//! | 104..112 | `phase`, `argument_count`, `in_order`; `cancelled`; `recorded` | enqueuer, then owner, or the driver that was told of it; holders | anyone |
-//! | 112..192 | `payload`: arguments, then the body's state; after a failure, the error | enqueuer, then owner | owner; holders, once failed |
+//! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner; a driver that was told of it |
+//! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders; anyone, through a `Glance` |
+//! | 104..112 | `phase` | enqueuer, then owner, or a driver that was told of it | anyone |
+//! | | `argument_count`, `in_order`, `recorded` | enqueuer | owner, holders; a driver that was told of it |
+//! | | `cancelled` | enqueuer, holders | anyone |
+//! | 112..192 | `payload`: arguments, then the body's state; after a failure, the error | enqueuer, then owner | owner; a driver that was told of it; holders, once failed |
 //!
-//! *Owner* is whoever brought the state's count to zero, and whoever it hands
-//! the [`Command`](super::Command) to.
+//! The *owner* is the thread that brought the state's count to zero, and then the thread that it
+//! hands the [`Command`](super::Command) to. A driver is *told of* a command by `Driver::submit`,
+//! before it owns the command, if the device has a sync domain.
 //!
-//! An [`EventId`](super::EventId) keeps nothing: while somebody looks at its slot, that may
-//! be given to another command. So it leads to a [`Glance`], which shows only what is atomic, and
-//! whose values may be those of another use of the slot, unless [`Glance::of`] says that they are not.
+//! An [`EventId`](super::EventId) does not keep its slot. The slot may get another command at any
+//! time. So an id leads to a [`Glance`], which reads atomic fields only. [`Glance::of`] returns a
+//! value only if the slot still has the id's command.
 //!
-//! A command of a [recorded graph](crate::graph) stays in its slot from launch to
-//! launch. It has no number in its queue, so `done` points to its graph and
-//! `sequence` says which command of that it is, and its state at the start of a
-//! launch ([`Slot::place`]); its notify list is never closed.
+//! A command of a [recorded graph](crate::graph) stays in its slot from launch to launch. It has no
+//! number in its queue. So `done` points to its graph, and `sequence` holds its index there and its
+//! state at the start of a launch ([`Slot::place`]). Its notify list is never closed.
 
 use super::id::EventId;
 use super::owned::{Command, ReadySink};

@@ -1,4 +1,4 @@
-//! What a command is, for whoever may look at it and does not own it.
+//! Views of commands, for code that does not own them.
 
 use super::id::EventId;
 use super::running;

@@ -1,5 +1,5 @@
-//! What queues and memory objects have of their context: its devices and drivers, the queues on which bytes are brought,
-//! lists of waits that were joined, and what it keeps no longer than it lives.
+//! The part of a context that its queues and memory objects share: devices and drivers, the queues for migrations, the joined
+//! list of waits, and the failures of memory objects.
 
 use crate::command::{Command, EventId, slab};
 use crate::device::Device;

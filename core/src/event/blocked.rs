@@ -600,10 +600,11 @@ pub(super) unsafe fn first_needed(
     Some(number)
 }
 
-/// Who waits for whom, for people: each thread of the process that waits in the core, what it is
-/// inside of, what it waits for, and what that waits for, as far as it is known.
+/// The wait graph as text. For each thread that waits in the core, it shows the command that the
+/// thread runs, the event that it waits for, and the commands that this event waits for, as far as
+/// they are known.
 ///
-/// For a program that stands still. A thread that waits by other means, as for a lock or a channel,
+/// Use it for a program that hangs. A thread that waits by other means, such as a lock or a channel,
 /// is not shown. See also [`log_waits_longer_than`](super::log_waits_longer_than).
 #[must_use]
 pub fn wait_graph() -> String {

@@ -297,14 +297,14 @@ impl Event {
     /// is. It runs on whichever thread ends the command, with no lock held;
     /// keep it short. Callbacks of one thread are called one after the other.
     ///
-    /// It may wait, as this crate waits: others that this thread is to call are called meanwhile. (Who blocks by other
-    /// means, as an executor's `block_on`, may wait for one of them in vain.) On a thread without which what it waits for
-    /// might never come, as that of a device's driver, a wait is refused ([`ErrorKind::WouldDeadlock`]).
+    /// A callback may call [`Event::wait`]. Meanwhile the thread calls its other callbacks. A callback that blocks by other
+    /// means, such as an executor's `block_on`, may wait for one of these for ever. On a thread of a driver a wait fails with
+    /// [`ErrorKind::WouldDeadlock`].
     ///
-    /// It must not wait for what another thread does after a wait of its own: threads that wait end commands, so the one
-    /// that calls this may be that very thread, in that wait. For the same reason it must not take a lock that any thread
-    /// holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks for a callback: each of these may end
-    /// commands and call this, so that it would wait for its own thread.
+    /// A callback must not wait for anything that another thread does after a wait of its own. A thread that waits ends
+    /// commands, so it may be this very thread, inside of that wait. For the same reason a callback must not take a lock that
+    /// any thread holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks for a callback. Each of these
+    /// may end commands and call the callback, which would then wait for its own thread.
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
         let event = self.clone();
         let call = Action::Call(Box::new(move || {

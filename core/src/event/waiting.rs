@@ -108,9 +108,9 @@ thread_local! {
     static SEES_TO: Cell<*const ()> = const { Cell::new(std::ptr::null()) };
 }
 
-/// True if this thread is about to [join](crate::Driver::join) this driver, without a deadline, or is enqueueing to a queue of it
-/// that is flushed later: so for what it hands over now, nobody else need be woken to hear of ends. It joins even if there
-/// turns out to be nothing to wait for.
+/// True if this thread is about to [join](crate::Driver::join) this driver, without a deadline, or enqueues to a queue of it that
+/// is flushed later. The driver then wakes no other thread to notice ends. The thread joins even if there is nothing left to
+/// wait for.
 #[must_use]
 pub fn will_poll(driver: *const ()) -> bool {
     SEES_TO.get() == driver

@@ -1,4 +1,4 @@
-//! What a graph as a whole does to a memory object.
+//! The footprint of a graph: its reads and writes of one memory object, as a whole.
 
 use crate::access::AccessMode;
 use crate::command::EventId;

@@ -1,10 +1,11 @@
 //! Recorded graphs: commands that are enqueued once and launched many times.
 //!
 //! A [`Recording`] takes commands as queues do, for several queues and devices of a
-//! context. It works out once what an enqueue works out each time: which command
-//! waits for which, what has to be migrated between them, and what of which buffer
-//! they need and leave, all together. The result is a [`Graph`], which does not
-//! change any more and is launched with [`Queue::launch_graph`](crate::Queue::launch_graph).
+//! context. It computes the waits between its commands, the migrations between them,
+//! and the bytes that the graph as a whole reads and writes. An enqueue computes
+//! these each time; a graph computes them once. The result is a [`Graph`], which does
+//! not change any more and is launched with
+//! [`Queue::launch_graph`](crate::Queue::launch_graph).
 //!
 //! # To the rest of the core a launch is one command
 //!

@@ -1,4 +1,4 @@
-//! Memory objects: what buffers are made of.
+//! Memory objects: the core's part of buffers.
 //!
 //! A memory object has at most one allocation per memory space, made when a
 //! command that needs it is handed over, and zeroed. Which space holds a valid

@@ -1,6 +1,6 @@
-//! Host memory that stays where it is: whoever has some says so here, and drivers look whether a transfer's bytes are in
-//! such memory. What a library wants to know of it before it can reach it by itself, a driver tells it once, and keeps
-//! what undoes that with the range, which gives it up before its memory goes.
+//! Pinned host memory. A program registers a range here, and drivers look up a transfer's bytes. A driver registers the
+//! range with its library at the first transfer. The range keeps that registration, and drops it before the memory is
+//! freed.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Which queues are flushed for a wait.
+//! Flushing: the queues that a wait has to flush.
 //!
 //! A driver may hold commands back until their queue is flushed ([`Driver::needs_flush`]). A queue
 //! with such commands is *dirty*. A wait has to flush every dirty queue that it may need, and

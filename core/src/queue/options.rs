@@ -1,4 +1,4 @@
-//! What kind of queue it is.
+//! The options of a queue.
 
 /// How urgent a queue's commands are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

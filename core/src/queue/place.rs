@@ -1,4 +1,4 @@
-//! Where a queue is, and what is known of it below the floor of queues: how far it has come, and whom its commands go to.
+//! Places: the part of a queue that lower floors know, its progress and the driver of its commands.
 //!
 //! Lifetime: commands point to their queue without a count. A queue that its
 //! user has dropped lives on until its last command is over; then its memory is

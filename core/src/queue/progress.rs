@@ -1,4 +1,4 @@
-//! How far a queue has come: which of its commands are over, in program order.
+//! The progress of a queue: the set of its commands that are over, in program order.
 //!
 //! Each command of a queue has a sequence number and one byte in a page. The
 //! byte is set as the command ends, just before its notify list is closed: a

@@ -1,4 +1,4 @@
-//! What is recorded of a command.
+//! The record of one command in a trace.
 
 use std::fmt;
 use std::sync::Arc;

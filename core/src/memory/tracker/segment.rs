@@ -1,4 +1,4 @@
-//! What is known of one range of bytes: its writer, its readers, its copies and its poison.
+//! Segments: ranges of bytes with one writer, and their readers, copies and poison.
 
 use super::chain::NOWHERE;
 use super::{ContentVersion, Recorder};

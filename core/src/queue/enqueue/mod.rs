@@ -1,5 +1,4 @@
-//! The enqueue: from what a front end asks for to a command that its driver
-//! will run.
+//! The enqueue: from a front end's request to a command that its driver will run.
 //!
 //! In order, and why in this order:
 //!

@@ -1,4 +1,4 @@
-//! What a command under construction waits for: gathered, counted, registered.
+//! The waits of a command under construction: gathered, counted, registered.
 
 use super::super::progress::Watcher;
 use super::super::{Place, lock};
