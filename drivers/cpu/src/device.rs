@@ -1,4 +1,4 @@
-//! What the CPU's devices are.
+//! Properties of the CPU's devices.
 
 use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
 

@@ -1,5 +1,5 @@
-//! What a command becomes on its device: calls that put it into one of the device's streams, after what it waits for, and
-//! an event after it.
+//! Forwarding: puts a command into one of the device's streams, behind the commands that it waits for, with an event behind
+//! it.
 
 use crate::Cuda;
 use crate::device::{Device, Lane, Live, Signal, Told};

@@ -1,10 +1,12 @@
-//! Marks: numbers in pinned memory that a device sets when it has come so far, and that the host looks at before it asks by a call.
+//! Marks: numbers in pinned memory. A device sets a mark when it has done the commands before it. The host reads the mark, and
+//! calls the library only if the mark is not set.
 //!
-//! In a [batch](crate::graph::Batch) a kernel of one thread sets them: a chain on an H100 takes 0.8 µs longer by each, where by an
-//! event it takes 1.2 and by a stream's write 3.1, and a graph that is one line stays one. A graph that has them beside the line
-//! takes CUDA many times as long to make. A fence in that kernel takes 1.9 µs more, so there is none: what else the host looks
-//! at, kernels' fault records, has one where it is [written](quipu_kernel_ir::print), and comes before; and what kernels write to the
-//! device's memory is there for its other streams as a node of a graph ends, before the next begins.
+//! In a [batch](crate::graph::Batch) a kernel of one thread sets the mark. That is faster than an event or a stream's write, and
+//! a graph that is one line stays one: CUDA takes far longer to make a graph that has marks beside the line.
+//!
+//! The kernel that sets a mark has no fence, for speed. It needs none: a kernel that [writes](quipu_kernel_ir::print) a fault
+//! record has a fence of its own. Other streams see a kernel's writes when its node of the graph ends, which is before the
+//! mark's node begins.
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};

@@ -1,4 +1,4 @@
-//! How a device's clock differs from the process's.
+//! The difference between a device's clock and the process's.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! What a thread of the host does for a device's queue: host tasks and native calls, transfers in more pieces than are
-//! worth a call each, migrations of what is in use.
+//! Work of host threads for a device's queue: host tasks and native calls, transfers in too many pieces for a call each, and
+//! migrations with a content size.
 //!
 //! The bytes of its arguments are copied to the host before and what it has written is copied back after: a mapping
 //! would keep the device from the rest of the memory object, which others may be using meanwhile.

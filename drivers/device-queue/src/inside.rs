@@ -1,4 +1,4 @@
-//! Which threads do a driver's work right now, and so must not wait for it.
+//! The threads that do a driver's work right now, and so must not wait for it.
 
 use quipu_scheduler::Error;
 use quipu_scheduler::error::ErrorKind;

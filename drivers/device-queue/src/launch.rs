@@ -1,4 +1,4 @@
-//! From what a launch passes to a printed kernel's arguments.
+//! Launches: from the passed values to the arguments of a printed kernel.
 
 use crate::error::of_device;
 use crate::vendor::VendorDevice;

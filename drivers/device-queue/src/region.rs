@@ -151,9 +151,9 @@ impl Shape {
         parts.is_some_and(|parts| parts <= MOST_PARTS)
     }
 
-    /// True if OpenCL, and whoever takes rectangles as it does, copies it within one memory object, where the sides begin at
-    /// these bytes: in rectangles whose rows, and layers, are as far apart in the source as in the destination, and which
-    /// are seen to be [apart](Part::is_apart).
+    /// True if OpenCL's rectangle copies can do this transfer within one memory object. Source and destination must have
+    /// equal pitches, and the boxes of each part must not [overlap](Part::is_apart). `source` and `destination` are the
+    /// first bytes of the two sides.
     #[must_use]
     pub fn is_within_one(&self, source: u64, destination: u64) -> bool {
         let mut steps = self.inner.iter();

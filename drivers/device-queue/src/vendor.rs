@@ -1,4 +1,4 @@
-//! What a vendor's library can do, as far as the shared part of a driver needs it: one trait, dispatched statically.
+//! The interface to a vendor's library: one trait, dispatched statically.
 
 use crate::batch::Plan;
 use crate::launch::CodeRef;

@@ -1,5 +1,4 @@
-//! What a command becomes on its device: calls that put it into one of the device's queues, with events of what it waits
-//! for.
+//! Forwarding: puts a command into one of the device's queues, with the events of the commands that it waits for.
 
 use crate::OpenCl;
 use crate::device::Device;

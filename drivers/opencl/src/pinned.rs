@@ -1,6 +1,5 @@
-//! The host's memory as OpenCL has pinned it: devices with memory of their own reach it without a copy in between. (NVIDIA's
-//! OpenCL brings 16 bytes behind a kernel to other memory of the host in 13 µs, and there in 3, on an H100.) So what kernels say
-//! of faults comes there, and on its way what is read that is not much.
+//! Host memory that OpenCL has pinned. A device with memory of its own reaches it without a copy. Fault records of kernels are
+//! written to it, and small reads pass through it.
 
 use crate::OpenCl;
 use crate::device::Device;

@@ -1,4 +1,4 @@
-//! How far a node's clock is ahead of this machine's.
+//! The lead of a node's clock over this machine's.
 //!
 //! Nothing is measured for it: each command that tells when it ran bounds it. The node got it after it was sent here, and it had
 //! ended there before its end was seen here, so with `ahead` the node's clock less ours,

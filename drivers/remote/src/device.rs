@@ -1,4 +1,4 @@
-//! What a node's devices are.
+//! Properties of a node's devices.
 
 use crate::link::Link;
 use quipu_device_queue::VendorDevice;

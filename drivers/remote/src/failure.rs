@@ -1,4 +1,4 @@
-//! What a node says went wrong, and that it is gone.
+//! Failures that a node reports, and the loss of a node.
 
 use crate::locked;
 use quipu_device_queue::Failure as _;

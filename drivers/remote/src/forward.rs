@@ -1,4 +1,4 @@
-//! From a command to a message.
+//! Forwarding: from a command to a message.
 
 use crate::bulk::HostRegion;
 use crate::clock::Sighting;

@@ -85,32 +85,32 @@ pub struct Options {
     pub node: Fingerprint,
     /// What this program calls itself.
     pub program: String,
-    /// How long it may take until the node has answered.
+    /// The longest time until the node answers; ten seconds by default.
     pub patience: Duration,
-    /// For how long the receiver of ends looks again and again before it sleeps. Zero is right where cores are few.
+    /// The time for which the receiver of ends looks again and again before it sleeps; none by default. Use none where cores
+    /// are few.
     pub spin: Duration,
-    /// For how long a connection that was lost is waited for before what is in flight fails. The node keeps the session for
-    /// shorter, by what it may take it to notice the loss (half a minute), so less than that is as none: the session then
-    /// ends with its connection.
+    /// The longest time for which a lost connection is waited for before the commands in flight fail; two minutes by default.
+    /// The node keeps the session for a shorter time: half a minute less, in which it notices the loss. With less than half a
+    /// minute, the session ends with its connection.
     pub reconnect: Duration,
-    /// For how long nobody has to listen where the node was until it is taken to have ended. On this machine as elsewhere: what
-    /// forwards to a node from here may start anew.
+    /// The time for which connections must be refused at the node's address before the node counts as ended; ten seconds by
+    /// default. It holds for addresses of this machine, too, because a forwarder to a node may restart.
     pub refusals: Duration,
-    /// For how long a connection from this node to another may take to be made before what is for that comes by way of this
-    /// program.
+    /// The longest time in which this node connects to another one; three seconds by default. Afterwards the bytes between
+    /// them go by way of this program.
     pub peer_patience: Duration,
-    /// What that is measured by.
+    /// The timer that measures these times.
     pub timer: Arc<dyn Timer>,
-    /// For how long the node may take to hear goodbye, as the last device is dropped or the process exits. A node that has not heard
-    /// it keeps the session until nobody has come back for a while.
+    /// The longest time that the goodbye to the node may take, as the last device is dropped or the process exits; a second by
+    /// default. A node that has not heard it keeps the session until no client has come back for a while.
     pub goodbye: Duration,
-    /// What of the bytes that go to the node is compressed. The node sees to those that come from there.
+    /// The compression of bytes that go to the node. The node chooses that of its own bytes.
     pub compression: Compression,
 }
 
 impl Options {
-    /// A node of this name, where it is and which key it has; ten seconds for an answer, two minutes for a connection
-    /// that was lost, ten seconds of nobody who listens, a second for goodbye, no spinning.
+    /// Options for a node with this name, address and key. The fields say the default times.
     #[must_use]
     pub fn new(name: &str, address: &str, node: Fingerprint) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Who reads the command stream: the thread that waits for an end, or else the link's own, the *keeper*.
+//! The reader of the command stream: a thread that waits for an end, or else the link's own thread, the *keeper*.
 //!
 //! A thread that waits and is told of the end by another has to be woken, which takes longer than all the rest of a short
 //! command. So:

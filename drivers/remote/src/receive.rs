@@ -1,4 +1,4 @@
-//! What comes from a node, checked and acted on. What breaks a rule ends the connection.
+//! Messages from a node: checked, and acted on. A message that breaks a rule ends the connection.
 
 use crate::link::{Link, Sink};
 use crate::locked;

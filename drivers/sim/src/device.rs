@@ -1,4 +1,4 @@
-//! What the simulated devices are, as the machine's configuration says.
+//! Properties of the simulated devices, from the machine's configuration.
 
 use crate::engine::Configuration;
 use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};

@@ -1,5 +1,5 @@
-//! What a command becomes on the machine: its kind, its unit, its cost and the memory it touches; and what it does
-//! when the device starts it.
+//! The plan of a command on the machine: its kind, its unit, its cost and its memory; and its effect when the device starts
+//! it.
 //!
 //! # Protocol of an effect
 //!

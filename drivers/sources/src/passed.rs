@@ -1,4 +1,4 @@
-//! What a kernel was passed, checked against its signature.
+//! The arguments of a kernel, checked against its signature.
 
 use quipu_scheduler::{
     AccessMode, BuiltInKernel, Command, ErrorKind, Passed, PassedParameter, RawArgument, Result,

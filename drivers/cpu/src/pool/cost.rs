@@ -1,5 +1,5 @@
-//! What commands cost: a worker's memory of how long each kind of body took,
-//! so that a launch is split, and another worker woken, only where that pays.
+//! Costs of commands: a worker's record of the time that each kind of body took.
+//! With it a launch is split, and another worker woken, only where that pays.
 
 use std::cell::Cell;
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What is handed in from outside.
+//! Injectors: lists of tasks from outside the pool's workers.
 
 use super::deque::{CAPACITY, Deque};
 use super::{Task, lock};

@@ -1,20 +1,20 @@
-//! The groups of a shared launch that are left: a *part* of neighbours for each
-//! worker, which it claims piece by piece from the front, and of which a worker that has
-//! none left takes half from the back.
+//! The unclaimed groups of a shared launch. Each worker has a *part*, a range of
+//! neighbouring groups, and claims pieces from its front. A worker with an empty part
+//! takes half of another part from the back.
 //!
-//! So a worker goes through memory in order, as memory is read ahead, through
-//! the same place as in the last launch of as many groups, which its cache may still have,
-//! and all end together, however long each group takes. (Self-scheduling with affinity:
+//! So a worker goes through memory in order, which suits prefetching. It goes through the
+//! same memory as in the last launch of as many groups, which its cache may still have. All
+//! workers end together, however long each group takes. (Self-scheduling with affinity:
 //! Markatos and LeBlanc, 1994.)
 //!
-//! Few long groups are dealt out instead, one to each part in turn, and claimed one by one. So they begin in about
-//! their order, whoever takes them, as in greedy list scheduling; where the last groups of a triangle are the longest,
-//! say, one worker would have all of these for neighbours, and what others take of them they take late. (With more of them
-//! this matters less, and more that what is read ahead at a group's end is not another's: 64 groups of 512 bytes took four
-//! and sixteen Xeon cores a tenth longer when they were dealt out.)
+//! Long groups that are few are dealt out singly instead, one to each part in turn. They
+//! then begin in about their order, as in greedy list scheduling. Otherwise one worker
+//! could have all of the longest groups, such as the last rows of a triangle, and others
+//! would take them late. With many groups, neighbours are better: a group's end is then
+//! not prefetched for another worker.
 //!
-//! Every part is one word, which is all there is to know of it: whoever changes it from
-//! what it was has the groups by which it became less, whatever happened between.
+//! Each part is one word. A worker claims groups by a compare-and-exchange of that word,
+//! and then has the groups by which the part became less.
 
 use quipu_scheduler::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;

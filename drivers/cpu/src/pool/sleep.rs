@@ -1,5 +1,5 @@
-//! How workers fall asleep and are woken, so that no work is left lying and no
-//! time is spent when there is none.
+//! Sleep and wake-up of workers: no work is left lying, and a pool without work
+//! spends no time.
 //!
 //! Waking a sleeping thread costs the waker about 6 µs and takes 15 to 25 µs;
 //! finding a spinning one costs nothing. So a worker without work spins for

@@ -1,4 +1,4 @@
-//! From code to a function on a device.
+//! Compilation: from a kernel's code to a function on a device.
 //!
 //! `QUIPU_DUMP` names a folder in which every kernel's source, PTX and log are kept, compiled with lines for profilers
 //! and debuggers, and afresh.

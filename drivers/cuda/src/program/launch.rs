@@ -1,4 +1,4 @@
-//! From what a launch passes to a kernel's arguments and a call; and what its fault record says.
+//! Launches: from the passed values to a kernel's arguments and the call; and the fault records.
 
 use super::Compiled;
 use crate::device::{Device, Live};

@@ -1,4 +1,4 @@
-//! How ends of commands on a device are heard of.
+//! Completion: notices the ends of commands on devices.
 //!
 //! 1. Commands on a device are in *lines*: those of a line end one after the other, because the device keeps their order
 //!    or because each waits for the one before. So only the oldest of a line is looked at; and if the last of it has ended

@@ -1,5 +1,5 @@
-//! How long commands take on their devices, as far as was seen: what decides how many of them may end together
-//! ([`batches`](super::batches)), and when who sleeps looks for the end of one ([`completion`](super::completion)).
+//! Observed durations of commands on their devices. They decide how many commands may end together
+//! ([`batches`](super::batches)), and when a sleeping thread looks for the end of one ([`completion`](super::completion)).
 //!
 //! Commands are told apart by what they are and about how much they have to do. Of commands that were seen to end together,
 //! each took its part of the time. What was seen is hardly too short: whoever looks may look late, and what comes behind may have

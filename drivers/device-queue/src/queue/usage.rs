@@ -1,15 +1,14 @@
-//! Which memory is in use: by commands that are on a device, or a thread's of the host, or on their way there. What only
-//! commands use that are held may be taken to the host meanwhile, to make room; it is put back when the first of them is
-//! handed over, for that asks for its allocation.
+//! Usage of memory by commands that are on a device, on a thread of the host, or on their way there. Memory that only held
+//! commands use may be moved to the host, to make room. It is moved back when the first of these commands is handed over,
+//! because that asks for its allocation.
 //!
 //! 1. A command is *handed over* from where it begins to leave until its end is noted. Its memory stays where it is.
 //! 2. Whoever hands a command over has all of its memory allocated before anything of it is put anywhere. If there is no
 //!    room, it is held until another that was handed over has ended, on any device: that may have used this one's memory.
 //!    If nothing is that will end, but host tasks that wait for others, it fails.
 //!
-//! Who makes room on a device waits for the bytes that leave it. Nothing is locked meanwhile, so whoever enqueues goes on; but
-//! it is who pumps, and nobody else does: until the bytes have come, or the device is given up (a node that stays silent, when
-//! its patience is over), this driver forwards nothing to its other devices either.
+//! A thread that makes room on a device waits for the bytes that leave it. It holds no lock, so other threads enqueue. But it
+//! pumps, so the driver forwards nothing, also to its other devices, until the bytes have arrived or the device is given up.
 
 use super::ledger::{Entry, Key, Ledger, Place};
 use super::pump::Caller;

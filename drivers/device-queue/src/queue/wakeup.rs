@@ -1,4 +1,4 @@
-//! What wakes the drain thread, or a thread that listens in its place.
+//! Wake-ups of the drain thread, or of a thread that listens in its place.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! From code to a kernel of OpenCL.
+//! Compilation: from a kernel's code to a kernel of OpenCL.
 
 use super::launch::Callable;
 use crate::device::Device;

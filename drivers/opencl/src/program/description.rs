@@ -1,4 +1,4 @@
-//! What OpenCL says of a program in OpenCL C: its kernels and their parameters.
+//! The description of a program in OpenCL C by OpenCL: its kernels and their parameters.
 //!
 //! OpenCL does not say which memory a kernel writes, nor how large a value is. So memory counts as written unless the text says
 //! `const`. A value of a type of the language has a known size, and a structure the only size that `clSetKernelArg` takes. A library

@@ -1,4 +1,4 @@
-//! From what a launch passes to a kernel's arguments and calls; and what its fault record says.
+//! Launches: from the passed values to a kernel's arguments and calls; and the fault records.
 
 use super::Compiled;
 use super::grids::{Shape, put_apart};

@@ -1,4 +1,4 @@
-//! What the host uploads and what it gets back.
+//! Commands of the machine: the host uploads them, and gets their results.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a simulated machine is made of.
+//! The configuration of a simulated machine.
 //!
 //! Every number a program could want to vary is here, with defaults that resemble a small accelerator behind a
 //! PCI Express link. [`Configuration::validate`] refuses what could not work, before anything runs.

@@ -1,4 +1,4 @@
-//! What happened, in one total order.
+//! The log of all that happened, in one total order.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Which commands are ordered before which, and which conflicting ones are not: the race detector.
+//! The race detector: the order of commands, and conflicting commands without one.
 //!
 //! Whether a missing dependency gives a wrong result depends on who is fast. Whether it is *missing* does not: two
 //! commands that declare the same memory, one of them to write, are ordered only if

@@ -1,4 +1,4 @@
-//! What a device does when it looks at its slots.
+//! Polling of a device: one look at its slots.
 //!
 //! 1. Each waiting command is *blocked* (a status it waits for is empty), *failed* (all are set, one that it needs
 //!    says failed) or *ready*. A failed one is skipped only when *all* its waits are set: what is ordered after it may

@@ -1,4 +1,4 @@
-//! Where the pictures of motion JPEG begin and end, in bytes that come piece by piece.
+//! The borders of pictures in motion JPEG, found in bytes that come piece by piece.
 //!
 //! A picture is a row of segments, each of which says how long it is, and so are thumbnails within them stepped over; after
 //! a segment that begins a scan come bytes in which only a marker ends it. What is between pictures is left out.

@@ -1,4 +1,4 @@
-//! How an effect sees memory: as it is when the command starts, and with a copy of its own to write to.
+//! An effect's view of memory: as it is when the command starts, and with a copy of its own to write to.
 //!
 //! # Protocol
 //!

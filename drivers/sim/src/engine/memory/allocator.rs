@@ -1,4 +1,4 @@
-//! Who has which part of a range of addresses: first fit by address, neighbours coalesced when freed.
+//! The allocator of a range of addresses: first fit by address, neighbours coalesced when freed.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is to be done next, and what that leaves.
+//! Jobs: the next work of the ledger, and its results.
 
 use super::{Ledger, Place};
 use crate::engine::{CommandId, Completion, KernelId, Notice, StatusSlot, Unit};
