@@ -40,8 +40,8 @@ pub use process::{
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The target of what an operator is to see without asking, in a line each: who was enrolled and who was refused, sessions that begin
-/// and end, and limits. A log that shows it at `info` shows nothing else.
+/// The log target for operators: enrolments, refusals, begins and ends of sessions, and limits, in a line each. `quipu serve`
+/// shows it at `info`, and no other target.
 pub const OPERATOR: &str = "quipu_node::operator";
 
 /// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.

@@ -41,8 +41,8 @@ pub enum Parameter<'a> {
     },
 }
 
-/// Makes a launch's kernel. That what is passed is what the kernel's parameters need is the maker's to check: also that
-/// the modes are enough, parameters do not overlap where one is written, and the device can run such a division of work.
+/// Makes a launch's kernel. The maker checks the arguments against the kernel's parameters. It checks the access modes, that
+/// written parameters overlap no other, and that the device can run the division of work.
 ///
 /// A kernel that says that it [serves many launches](NativeKernel::serves_many_launches) may be kept for those that pass the same later.
 ///

@@ -66,11 +66,10 @@ impl Context {
         &self.0.devices
     }
 
-    /// The device that is likely to do most per second: not one of built-in kernels alone, a simulated one or
-    /// the caller's thread unless there is nothing else, rather a GPU than an
-    /// accelerator than a CPU, and of these the one with most multiprocessors. Of
-    /// CPUs rather one that works in the host's memory: that of an OpenCL driver is
-    /// the same silicon, behind copies.
+    /// The device that is probably fastest. A GPU comes before an accelerator, an accelerator before a CPU, and a CPU
+    /// before a simulated device. Among equals, the device with most multiprocessors comes first. A CPU that works in the
+    /// host's memory comes before the same CPU as an OpenCL device. The serial device comes after all of these, then lost
+    /// devices, then devices with built-in kernels alone. Devices of nodes count as those of this machine.
     #[must_use]
     pub fn fastest(&self) -> Device {
         use quipu_scheduler::DeviceKind::{Accelerator, Cpu, Custom, Gpu};
@@ -277,14 +276,13 @@ impl Context {
         Program::of_spirv(module)
     }
 
-    /// From now on, until what this gives is dropped, the caller looks for what has ended on devices, with
-    /// [`Context::poll`]: a scheduler that has threads of its own does so between its tasks, and no thread of
-    /// Quipu's takes time from them. Concerns commands of queues that
-    /// [ask for polling](crate::Completion::Polling), on the devices of drivers over vendors' libraries, in whichever
-    /// context; others are heard of as ever.
+    /// Hands polling over to the caller until the returned [`Polling`] is dropped. The caller must call
+    /// [`Context::poll`] to notice finished commands, for example between the tasks of a scheduler. Quipu's threads do
+    /// not poll meanwhile. This concerns queues with [`Completion::Polling`](crate::Completion::Polling) on devices of
+    /// vendors' libraries, in all contexts. Other queues work as before.
     ///
-    /// Nothing hangs if nobody polls while threads wait ([`Event::wait`](crate::Event::wait) and its like): then
-    /// Quipu polls again, as long as they do. Futures and callbacks are not waited for in this sense.
+    /// While any thread waits ([`Event::wait`](crate::Event::wait) and the like), Quipu polls again, so nothing hangs.
+    /// Futures and callbacks do not count as waits.
     ///
     /// ```
     /// # use quipu::prelude::*;

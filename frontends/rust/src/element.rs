@@ -1,4 +1,4 @@
-//! What buffers are made of.
+//! Element types of buffers.
 
 use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
 use std::any::TypeId;

@@ -1,5 +1,5 @@
-//! What a command and its future share: a value that is the command's until it
-//! is over, and then the future's.
+//! Parcels: values that a command and its future share. The command owns the value
+//! until it is over, and the future afterwards.
 
 use quipu_scheduler::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;

@@ -1,5 +1,5 @@
-//! What of the sandbox keeps a program from what: the program is started without it, within all of it, and within each of
-//! its [parts](Restriction) alone, and says each time what it finds.
+//! Trials: find the part of the sandbox that hides something from a program. The program is started without the sandbox, in
+//! all of it, and in each [part](Restriction) alone, and prints what it finds.
 
 use super::Spawn;
 use super::parent::{make_scratch, remove_all};

@@ -1,4 +1,4 @@
-//! What joins a kernel to its arguments.
+//! Bindings of a kernel to its arguments.
 //!
 //! A kernel of the kernel language is a value: its inputs are its fields, and its
 //! output is given to it in parts. What is launched is a function that makes that

@@ -1,4 +1,4 @@
-//! What a launch passes to code that a driver compiles, gathered parameter by parameter.
+//! Arguments for code that a driver compiles, gathered parameter by parameter.
 
 use super::argument::ExtentsAndStrides;
 use quipu_kernel::{Shape, ValueParameter, WorkDivision};

@@ -1,4 +1,4 @@
-//! What a platform is made of, and how its drivers are started.
+//! The builder of platforms, which starts their drivers.
 
 use super::embedded::{self, Pool, Started, devices_of, no_device};
 use super::{Platform, Unavailable};

@@ -1,4 +1,4 @@
-//! What only a driver can do: closures that are handed its own queue.
+//! Native calls: closures that get the driver's own queue.
 //!
 //! | call | ordered | over when |
 //! |---|---|---|

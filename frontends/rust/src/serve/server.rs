@@ -184,9 +184,14 @@ impl Server {
     /// [module](crate::serve).
     ///
     /// # Errors
-    /// If it cannot listen at the address, the folder is not its owner's alone or another node serves from it, there is no device, or a kernel has no source; if the
-    /// kernel has too little of a sandbox, unless that is [accepted](Self::accept_weak_sandbox); if a
-    /// second node of this program is to have processes; in a session's process, if that is not as it has to be.
+    ///
+    /// * The address cannot be listened on.
+    /// * Others than the owner have rights to the folder, or another node serves from it.
+    /// * There is no device.
+    /// * A `#[kernel]` has no source.
+    /// * Linux lacks Landlock or seccomp, and [`accept_weak_sandbox`](Self::accept_weak_sandbox) was not called.
+    /// * A second server of this program wants processes without [`session_arguments`](Self::session_arguments).
+    /// * In a session's process: the process already has threads, or its sandbox cannot be entered.
     pub fn start(self) -> Result<Serving> {
         #[cfg(target_os = "linux")]
         if !self.one_process && std::env::var_os(IS_SESSION).is_some() {

@@ -1,4 +1,4 @@
-//! What a client has passed, as what a launch keeps.
+//! Arguments from a client, turned into those of a launch.
 //!
 //! A client may pass anything. What reaches a kernel is what its parameters' types promise: as many parameters as it has;
 //! values that are values of their types; memory that is aligned, long enough for its shape, and accessed in a mode that is enough; nothing
