@@ -1,12 +1,12 @@
-//! Discovery on the local network: a node that was asked to says where it is, and who looks for nodes hears it. By multicast
-//! DNS (RFC 6762), as a service of DNS-SD (RFC 6763), so that the network's other tools show it as well.
+//! Discovery on the local network: a node announces its address, and clients listen. It uses multicast DNS (RFC 6762) with a
+//! service of DNS-SD (RFC 6763), so the network's other tools show the node, too.
 //!
-//! What is heard is a suggestion, and nothing else: anybody on the network can say anything. Whose node it is says the key
-//! that it proves when it is dialled, and a client dials those that it was paired with. So the worst that a lie costs is a
-//! connection that comes to nothing.
+//! An announcement is only a suggestion, because every machine on the network can announce anything. A client dials only
+//! nodes that it was paired with, and the node proves its key there. So a false announcement costs at most a connection
+//! that fails.
 //!
-//! A service is of type `_quipu._tcp.local.`, has its node's address and port, and says (TXT) `key`, the fingerprint of the
-//! node's key, and `name`, what the node is called.
+//! A service is of type `_quipu._tcp.local.`, and has its node's address and port. Its TXT record has `key`, the fingerprint
+//! of the node's key, and `name`, the node's name.
 
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use quipu_environment::DISCOVERY;

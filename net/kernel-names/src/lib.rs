@@ -1,8 +1,7 @@
-//! What kernels are called when clients and nodes of Quipu speak of them.
+//! Names of native kernels, by which clients and nodes of Quipu refer to them.
 //!
-//! A node's program may have kernels natively. A client that has a kernel as a module names the native one by a hash: of
-//! what the module is in CUDA C, the dialect that has everything, and of the layout of what is passed to it. So two programs that were built from the same
-//! kernel agree on its name without having met, and a client whose kernel is another one finds none.
+//! The name of a native kernel is a hash of its CUDA C source and of the layout of its parameters. Two programs built from
+//! the same kernel compute the same name. CUDA C is the dialect that has all operations.
 
 use quipu_kernel_ir::{
     Allowances, Dialect, IndexWidth, Module, Options, ParameterKind, PrintError,

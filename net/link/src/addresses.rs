@@ -1,4 +1,4 @@
-//! Where a node is reached: what is told to those that it invites.
+//! The addresses of a node, for its invitations.
 
 use crate::invitation::check_address;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Whether what is sent in bulk is compressed, and by what: where the network is slower than a codec, as measured.
+//! The choice of compression for large transfers: a codec where the network is slower than it, as measured.
 //!
 //! Each side sees to what it sends, and takes what the other compresses:
 //!

@@ -1,4 +1,4 @@
-//! What can go wrong, said for people: what was asked, what was wrong, what to do about it.
+//! Errors of links. Their texts are for people: what was asked, what was wrong, what to do about it.
 
 use crate::key::Fingerprint;
 use quipu_protocol::error::WireError;

@@ -1,7 +1,8 @@
-//! Where keys and lists are kept, for their owner alone.
+//! Quipu's folder of keys and lists, for its owner alone.
 //!
-//! The folder has mode 0700 and its files 0600; what others than its owner can use is refused and not silently used. A file is replaced as a whole: written beside, flushed to the disk, renamed. Whoever changes one holds the folder's lock
-//! meanwhile, so that `quipu invite` may run beside `quipu serve`.
+//! The folder has mode 0700 and its files 0600. A folder or file that others than its owner can use is refused. A file is
+//! replaced as a whole: written beside, flushed to the disk, renamed. A process holds the folder's lock while it changes a
+//! file, so `quipu invite` may run beside `quipu serve`.
 
 use crate::error::{LinkError, Result};
 use std::fs::{self, File, OpenOptions};

@@ -416,8 +416,9 @@ impl Caller {
         Ok(())
     }
 
-    /// Takes the connection: says welcome, and what devices there are, whose number and whose version and order of
-    /// bytes in the welcome are seen to here, and features, which are not taken unless the client has offered them. Without a deadline from here on.
+    /// Accepts the connection: sends the welcome and one message for each device. This method fills in the number of
+    /// devices, the version and the byte order. It drops features that the client has not offered. The connection has no
+    /// deadline afterwards.
     ///
     /// # Errors
     /// If the connection is lost, or the welcome breaks a rule.

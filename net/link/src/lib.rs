@@ -1,17 +1,17 @@
-//! Quipu's connections: keys, who is known to whom, TLS, and the first words.
+//! Quipu's connections: keys, paired nodes and enrolled clients, TLS, and the handshake.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`addresses`] | where a node is reached |
+//! | [`addresses`] | a node's addresses |
 //! | [`key`] | a machine's own key, and fingerprints |
-//! | [`folder`] | where keys and lists are kept, for their owner alone |
-//! | [`served`] | which process serves a node from there, and where that is |
+//! | [`folder`] | Quipu's folder of keys and lists, for its owner alone |
+//! | [`served`] | the process that serves a node from that folder, and its address |
 //! | [`nodes`] | the nodes that a client has paired with |
 //! | [`clients`] | the clients that a node has enrolled |
-//! | [`rights`] | what a client may have of a node |
+//! | [`rights`] | a client's rights at a node |
 //! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
 //! | [`connection`] | frames over TLS over TCP |
-//! | [`compression`] | whether what is sent in bulk is compressed |
+//! | [`compression`] | the choice of compression for large transfers |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |

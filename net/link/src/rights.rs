@@ -1,4 +1,4 @@
-//! What a client may have of a node, where that is less than all that the node gives to anybody.
+//! The rights of a client at a node, where they are less than all that the node gives.
 
 use crate::error::LinkError;
 use std::fmt;

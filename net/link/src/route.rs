@@ -1,4 +1,4 @@
-//! What comes before TLS on a connection to a session that has a process of its own: it routes the connection, and nothing else.
+//! Routing: the bytes before TLS on a connection to a session that has a process of its own.
 
 use crate::key::sha256;
 use quipu_protocol::ROUTE_MAGIC;

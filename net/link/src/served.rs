@@ -1,4 +1,4 @@
-//! Which process serves a node from a folder: one at a time, and where its node is.
+//! The process that serves a node from a folder: one at a time, with the node's address.
 //!
 //! A file is locked as long as that process lives, so one that was killed keeps nobody from serving again.
 

@@ -1,4 +1,4 @@
-//! What was wrong with bytes that came, or with a message that was to go.
+//! Errors in received bytes, or in a message to be sent.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How much of what a frame may hold.
+//! Limits of frames.
 //!
 //! These hold whatever two sides agree on; a node's [`Welcome`](crate::message::Welcome) may allow less.
 

@@ -1,4 +1,4 @@
-//! What a stream has carried, for who wants to see it.
+//! Statistics of a stream.
 
 use super::{Attached, Outgoing};
 use std::net::SocketAddr;

@@ -612,9 +612,9 @@ impl Outgoing {
         self.shared.queue().sent.outstanding()
     }
 
-    /// Writes what was pushed, and waits for the socket, unless somebody else writes; then waits until no more than so many
-    /// bytes are [pending](Self::pending_bytes), and what is kept to be sent again is not too much: for who has much to send
-    /// and nothing else to do. Waits longer while the connection of a resumable stream is lost. True if it had to wait.
+    /// Writes pushed bytes, and waits until at most `most` bytes are [pending](Self::pending_bytes) and the replay buffer
+    /// has room. For a thread that only sends. It does not write while another thread does. It waits longer while the
+    /// connection of a resumable stream is lost. True if it had to wait.
     ///
     /// # Errors
     /// If the stream has ended.

@@ -1,4 +1,4 @@
-//! What was written and is not acknowledged: kept so that it can be sent again after a loss.
+//! The replay buffer: bytes that were written and are not acknowledged, to be sent again after a loss.
 //!
 //! Batches are kept as they were written, so keeping costs no copy; they go as a whole when their last message is
 //! acknowledged. Only after a loss are they looked into: messages without numbers, which concerned the lost connection

@@ -1,4 +1,4 @@
-//! How a client's key becomes known to a node. Spoken in a protocol of its own,
+//! Enrolment of a client's key at a node, in a protocol of its own,
 //! [`ENROLMENT_PROTOCOL`](crate::ENROLMENT_PROTOCOL).
 
 use super::Body;

@@ -1,4 +1,4 @@
-//! What goes over the connections of a client's sessions.
+//! The traffic on the connections of a client's sessions.
 
 use super::cursor::{Cursor, RESERVED, zero};
 use super::peer::PeerAddress;

@@ -1,4 +1,4 @@
-//! What there is to do on a device, and of whose queues.
+//! The load of a device, by queue.
 
 use super::cursor::{Cursor, RESERVED, zero};
 use super::{Body, Word};

@@ -1,4 +1,4 @@
-//! What frames say.
+//! Messages: the contents of frames.
 //!
 //! | module | messages |
 //! |---|---|

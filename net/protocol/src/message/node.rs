@@ -1,4 +1,4 @@
-//! What a node says of itself.
+//! A node's messages about itself.
 
 use super::cursor::{Cursor, RESERVED, check_text, zero};
 use super::{Body, Word, numbers};

@@ -1,4 +1,4 @@
-//! From node to node: tickets, what a client says of them, and what goes over a connection that was opened with one.
+//! Messages between nodes: tickets, and the messages of a connection that was opened with one.
 
 use super::command::{Operation, Parsed, check_content_size, check_range, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, zero};

@@ -1,4 +1,4 @@
-//! Where a new session is, on a node whose sessions have processes of their own.
+//! The redirect: the address of a new session, on a node whose sessions have processes of their own.
 
 use super::cursor::{Cursor, RESERVED, zero};
 use super::{Body, SessionId};
