@@ -307,12 +307,13 @@ pub trait Accelerator<const D: usize> {
 
 /// One thread of a launch whose blocks can wait for their threads.
 ///
-/// Each of these barriers has to be reached by every thread of the block, at the same place of the
-/// source. Natively, a block whose threads are not all at the same barrier is stopped with an error; it never
-/// hangs. Devices cannot tell, so of a kernel in which it cannot be seen no source is made: what decides whether a thread
-/// comes to a barrier has to be the same for all, as lengths are, values that are passed, the block's index, extents, what
-/// [`SharedRead`](crate::SharedRead) has at such an index, votes, and what is computed of these; or has to be
-/// [vouched for](Self::assume_uniform).
+/// Every thread of the block must reach each of these barriers, at the same place of the source.
+/// Natively, a block whose threads are not all at the same barrier is stopped with an error; it never
+/// hangs. Other devices cannot detect such an error. So Quipu prints a kernel only if its source
+/// shows that all threads reach each barrier. Conditions around a barrier must be *uniform*: the same
+/// for all threads of the block. Lengths, extents, passed values, the block's index, votes, and elements
+/// of a [`SharedRead`](crate::SharedRead) at a uniform index are uniform, and so is all that is computed
+/// from them. [`assume_uniform`](Self::assume_uniform) vouches for another value.
 ///
 /// What a barrier returns is a future that has to be awaited at once:
 ///

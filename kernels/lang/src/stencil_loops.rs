@@ -1,5 +1,5 @@
-//! Loops over elements, piece by piece: what a piece reads is looked at once. The macros write them (`pieces.rs` there says
-//! which, and why).
+//! Loops over elements, piece by piece: the indices that a piece reads are checked once. The macros write these loops
+//! (`stencil_loops.rs` there says which, and why).
 
 use crate::extent::Vector;
 use crate::view::GlobalRef;
@@ -46,8 +46,8 @@ impl<'e, T> Pieces<'e, T> {
         piece
     }
 
-    /// As [`take`](Self::take), for who needs it no longer: who compiles that may rely on it that what is in the piece is reached by
-    /// nothing else meanwhile, and makes a copy of memory of a loop that is one.
+    /// As [`take`](Self::take), but lends the piece to a closure. The compiler then knows that nothing else reaches the elements,
+    /// and can turn the loop into a memory copy.
     #[inline(always)]
     pub fn take_alone(&mut self, go_through: impl FnOnce(&mut [T])) {
         go_through(self.take());

@@ -12,7 +12,7 @@
 //!                                                }
 //! ```
 //!
-//! Adapters without closures are methods as any other, of the types of iterators that rustc finds (`build/adapt.rs`): they come
+//! Adapters without closures are methods as any other, of the types of iterators that rustc finds (`emit/adapt.rs`): they come
 //! before the stages.
 
 use proc_macro2::{Ident, Span, TokenStream};

@@ -118,7 +118,7 @@ pub(crate) fn index(view: &str) -> Option<&'static str> {
 }
 
 /// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
-/// have, too, are refused by the types which they are natively of, in `build/refused.rs`.
+/// have, too, are refused by the types which they are natively of, in `emit/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "to_string" | "to_owned" | "as_str" => STRINGS,

@@ -100,12 +100,12 @@ impl Module {
         self.verify_uniformity()
     }
 
-    /// Checks that every thread of a block is seen to come to each barrier, and every thread of a warp to each of its
-    /// functions, of a module in which nothing else is wrong. [`verify`](Self::verify) does that, too.
+    /// Checks that the source shows that every thread of a block reaches each barrier, and every thread of a warp each of
+    /// its functions. Nothing else may be wrong with the module. [`verify`](Self::verify) does this, too.
     ///
     /// # Errors
-    /// The first of which it is not seen, at its line, with what it is that threads may decide by differently, and what to
-    /// write instead.
+    /// The first barrier or warp function that some threads may not reach. The error has its line, the value that may
+    /// differ between threads, and a proposal.
     ///
     /// # Panics
     /// Perhaps, if something else is wrong with the module.

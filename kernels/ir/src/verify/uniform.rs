@@ -1,30 +1,37 @@
-//! That every thread of a block comes to each barrier, and every thread of a warp to each function of a warp, as far as can be
-//! seen. On devices all else is undefined, and what is read behind a barrier may still be being written.
+//! The uniformity analysis: whether every thread of a block reaches each barrier, and every thread of a warp each function of a
+//! warp, as far as the source shows it. On devices anything else is undefined: a value that is read behind a barrier may not be
+//! written yet.
 //!
-//! This is the uniformity analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter "Uniformity"), of
-//! structured control flow and with a level for warps. For each value it is found out for whom it is [the same](Same), and for
-//! each statement, who comes to it [together](Way):
+//! It is the analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter "Uniformity"), for structured
+//! control flow and with a level for warps. It computes for each value the threads for which it is [the same](Same), and for
+//! each statement the threads that reach it [together](Way):
 //!
-//! 1. The same for a block are values that are passed, constants, extents, lengths, a warp's size, the index of the block, how
-//!    many threads a barrier has counted, what [`Operation::AssumeUniform`] says so of, and whatever is computed of these
-//!    alone. The same for a warp are its votes, and which of the block's warps it is: the thread's index by the size of a
-//!    warp, of blocks of one dimension.
-//! 2. So is what is read, at a place that is the same, from memory that the kernel is given to read, and from what the
-//!    block shares: who writes there meanwhile would race. Not what is written in global memory, which other blocks
-//!    may be ordered with, and not what atomics give.
-//! 3. Who decides by what may differ goes ways of its own: in the blocks of such an `if`; after it, if threads leave from within
-//!    it, up to where these are met again (the end of what they leave, or the next round of what they continue); and in each
-//!    round of a loop that is left so. The rounds of a loop over a thread's own elements are its own.
-//! 4. A variable is the same for those for whom all is that is written to it, and who come together to where it is.
+//! | value | the same for | why |
+//! |---|---|---|
+//! | constants, passed values, extents, lengths, the size of a warp | the block | the launch has one of each |
+//! | the block's index, and the number of threads that a barrier has counted | the block | the block has one of each |
+//! | a value that [`Operation::AssumeUniform`] names | the block | the kernel vouches for it |
+//! | votes of a warp | the warp | the warp has one of each |
+//! | in blocks of one dimension, the thread's index divided by the size of a warp | the warp | it is the warp's number |
+//! | an element of shared memory, or of memory that the kernel only reads | the threads for which its index is the same | a thread that writes there meanwhile would race |
+//! | an element of global memory that the kernel writes | no others | other blocks may write in between |
+//! | the result of an atomic operation | no others | each thread gets its own |
+//! | a value that is computed | the threads for which all operands are the same | |
+//! | a variable | the threads for which all written values are the same, and that reach each write together | |
 //!
-//! All begins as the same for the block, and is made less until nothing changes any more; only then is looked who comes to
-//! barriers. Device functions are gone through for each kind of arguments that they are called with.
+//! Threads whose condition may differ no longer run together: in the branches of such an `if`, and in each round of a loop that
+//! is left by such a condition. If threads leave from within such an `if`, those after it do not run together either, up to the
+//! end of the statement that is left, or the next round of the loop that is continued. The rounds of a loop over a thread's own
+//! elements are that thread's own.
 //!
-//! The macro has a notion of the same name (`phases/uniform.rs` there), for choosing what a block runs as natively. It sees words and
-//! not types, before generics are known and functions are written into their callers, and may always say no. This has to say
-//! yes to all that is right and can be seen to be, so it looks at what comes out of all that. Whatever the macro says yes to, this has to:
-//! each thing that is uniform there, parameters that are read, extents, properties and what is computed of them, is in 1. or 2. The
-//! corpus of `quipu-kernel` runs kernels of that kind natively and makes sources of them.
+//! Everything begins as the same for the block, and is reduced until nothing changes any more. Barriers are checked after that.
+//! A device function is analysed for each kind of arguments with which it is called.
+//!
+//! The macro has an analysis of the same name (`phases/uniform.rs` there), which chooses the native form of a block. It sees
+//! tokens without types, before generics are known and functions are inlined, so it may always say no. This one must say yes
+//! wherever the source shows uniformity, so it runs on the result of all that. It must also say yes wherever the macro does:
+//! for parameters that are read, extents, properties, and values computed from these. The corpus of `quipu-kernel` runs such
+//! kernels natively and prints them.
 
 use std::collections::{HashMap, HashSet};
 

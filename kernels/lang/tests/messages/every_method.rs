@@ -1,4 +1,4 @@
-//! Every method of `build/refused.rs`, each of one type that has it natively, if any has; and some of every other type.
+//! Every method of `emit/refused.rs`, each of one type that has it natively, if any has; and some of every other type.
 
 use std::iter::Sum;
 
