@@ -419,6 +419,166 @@ fn a_client_without_a_compiler_runs_programs_on_a_node() {
 }
 
 #[test]
+fn files_that_a_program_includes_are_the_clients() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("included", home.path(), loader.parent().unwrap());
+    let [client, folder, nothing] =
+        ["client", "folder", "no-llvm"].map(|name| home.path().join(name));
+    for folder in [&folder, &folder.join("include"), &nothing] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    // Relative names: the node runs in another folder.
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("near.h", "#define NEAR 5\n");
+    write("include/factor.h", "#pragma once\n#define FACTOR 10\n");
+    let scale = "#ifndef SCALE_H\n#define SCALE_H\n#include \"factor.h\"\n#include \"factor.h\"\n\
+        int scaled(int x) { return x * FACTOR; }\n#endif\n";
+    write("include/scale.h", scale);
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |has_compiler: bool| {
+        let mut command = quipu(&client, &["exec", "--node", "box", "--"]);
+        command.arg(&program).current_dir(&folder);
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        said(&command.output().unwrap())
+    };
+    for has_compiler in [true, false] {
+        let output = run(has_compiler);
+        assert!(output.starts_with("built: 0\n"), "{output}");
+        assert!(
+            output.contains("box") && output.contains(": 15 25 35 45\n"),
+            "{output}"
+        );
+    }
+    // Messages name the file, its line, and that of the text.
+    write(
+        "include/factor.h",
+        "\n#warning of the factor\n#define FACTOR missing\n",
+    );
+    for has_compiler in [true, false] {
+        let output = run(has_compiler);
+        assert!(output.starts_with("built: -11\n"), "{output}");
+        for part in [
+            "include/factor.h:2:2: warning: of the factor",
+            "include/scale.h:5:",
+            "missing",
+        ] {
+            assert!(output.contains(part), "{part} in {output}");
+        }
+    }
+}
+
+/// A module of SPIR-V that lacks a function, and one that has it; none without an assembler and a translator.
+fn modules(to: &Path) -> Option<[PathBuf; 2]> {
+    let has_assembler = Command::new("spirv-as").arg("--version").output().is_ok();
+    if !has_assembler || !quipu_clc::takes_spirv() {
+        println!("NOT TESTED: SPIR-V: no spirv-as (Debian: spirv-tools) or llvm-spirv");
+        return None;
+    }
+    let part = include_str!("exec/part.spvasm");
+    let body = "%given = OpFunctionParameter %uint\n%body = OpLabel\n\
+        %double = OpIAdd %uint %given %given\nOpReturnValue %double\n";
+    let whole = part
+        .replace("OpCapability Linkage\n", "")
+        .replace("OpDecorate %twice LinkageAttributes \"twice\" Import\n", "")
+        .replace("%given = OpFunctionParameter %uint\n", body);
+    let module = |(name, text): (&str, &str)| {
+        let [source, module] = ["spvasm", "spv"].map(|end| to.join(name).with_extension(end));
+        std::fs::write(&source, text).unwrap();
+        let mut command = Command::new("spirv-as");
+        command
+            .args(["--target-env", "spv1.2", "-o"])
+            .args([&module, &source]);
+        assert!(command.status().unwrap().success());
+        module
+    };
+    Some([("whole", &whole[..]), ("part", part)].map(module))
+}
+
+#[test]
+fn programs_of_several_parts_are_linked_for_a_node() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("linked", home.path(), loader.parent().unwrap());
+    let modules = modules(home.path());
+    let [client, nothing] = ["client", "no-llvm"].map(|name| home.path().join(name));
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |has_compiler: bool, device: &str| {
+        let mut command = quipu(&client, &["exec", "--device", device, "--"]);
+        command.arg(&program).args(modules.iter().flatten());
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        said(&command.output().unwrap())
+    };
+    let here = run(true, "cpu:0");
+    for line in [
+        "linker: 1",
+        "number: 1045",
+        "number: 2045",
+        "number: 3045",
+        "linked: -17",
+        "compiled: -15",
+    ] {
+        assert!(here.contains(line), "{line} in {here}");
+    }
+    if modules.is_some() {
+        assert!(
+            here.ends_with("number: 12\nlinked: 0\nnumber: 303\n"),
+            "{here}"
+        );
+    }
+    // The node's compiler says and makes the same.
+    for has_compiler in [true, false] {
+        assert_eq!(run(has_compiler, "box/cpu:0"), here);
+    }
+}
+
+#[test]
+fn kernels_on_a_node_have_images() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("images", home.path(), loader.parent().unwrap());
+    let [client, nothing] = ["client", "no-llvm"].map(|name| home.path().join(name));
+    std::fs::create_dir(&nothing).unwrap();
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |has_compiler: bool, devices: &[&str]| {
+        let mut command = quipu(&client, &["exec"]);
+        let devices = devices.iter().flat_map(|device| ["--device", device]);
+        command.args(devices).arg("--").arg(&program);
+        if !has_compiler {
+            command.env("QUIPU_LLVM", &nothing);
+        }
+        said(&command.output().unwrap())
+    };
+    let here = run(true, &["cpu:0"]);
+    let (first, drawn) = here.split_once('\n').unwrap();
+    assert_eq!(first, "devices: 1, formats: many");
+    // Of the three layers of numbers from 0 on.
+    assert!(drawn.contains("layers: 496 1520 2544\n"), "{drawn}");
+    for has_compiler in [true, false] {
+        assert_eq!(run(has_compiler, &["box/cpu:0"]), here);
+    }
+    // An image goes from one device to the other, whose memory is another.
+    for other in ["cpu:0", "sim:0"] {
+        let two = run(true, &["box/cpu:0", other]);
+        assert_eq!(two, format!("devices: 2, formats: many\n{drawn}{drawn}"));
+    }
+}
+
+#[test]
 fn a_node_without_a_compiler_has_another_platform_read_programs() {
     let pocl = Path::new("/etc/OpenCL/vendors/pocl.icd");
     if !can_be_tested() || !pocl.is_file() {

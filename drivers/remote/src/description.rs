@@ -9,15 +9,54 @@ use crate::flights::{Flying, Rare};
 use crate::link::{Link, Route};
 use crate::locked;
 use crate::point::Point;
+use crate::program::bytes_of;
 use crate::receive::is_receiver;
-use quipu_clc::{Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramText};
-use quipu_device_queue::{VendorDevice as _, error};
+use crate::vendor::Remote;
+use quipu_clc::{
+    Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramParts, ProgramText,
+};
+use quipu_device_queue::{Vendor as _, VendorDevice as _, error};
 use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_TEXT};
 use quipu_protocol::message::{
-    Describe, KernelDescription, Operation, ParameterClass, ParameterDescription, Takes,
+    Describe, DescribeForm, KernelDescription, Operation, ParameterClass, ParameterDescription,
+    Takes,
 };
 use quipu_scheduler::{ErrorKind, Result};
+use std::any::Any;
 use std::sync::{Arc, Mutex};
+
+/// A program that the node is to read, as its message has it.
+pub(crate) struct Asked {
+    form: DescribeForm,
+    source: Arc<[u8]>,
+    options: String,
+}
+
+impl Asked {
+    /// What a front end asks about.
+    ///
+    /// # Errors
+    /// If it is of another language, or has more than a node takes.
+    pub(crate) fn new(program: &(dyn Any + Send + Sync)) -> Result<Self> {
+        if let Some(text) = program.downcast_ref::<ProgramText>() {
+            return Ok(Self {
+                form: DescribeForm::Text,
+                source: text.source.clone().into(),
+                options: text.options.clone(),
+            });
+        }
+        let program = program.downcast_ref::<ProgramParts>();
+        let program = program.ok_or_else(|| error::unread(Remote::NAME))?;
+        Ok(Self {
+            form: match program.is_linked {
+                true => DescribeForm::Linked,
+                false => DescribeForm::Compiled,
+            },
+            source: bytes_of(&program.parts)?.into(),
+            options: String::new(),
+        })
+    }
+}
 
 /// What a node has said of a program so far.
 #[derive(Clone, Default)]
@@ -123,12 +162,13 @@ impl Link {
     fn describe(
         &self,
         route: &Route,
-        program: &ProgramText,
+        program: &Asked,
     ) -> std::result::Result<(Point, Answer), Refusal> {
         let mut state = self.state();
         self.check_room(&state)?;
         self.check_program(&state, "a program", program.source.len())?;
         let describe = Operation::Describe(Describe {
+            form: program.form,
             source: &program.source,
             options: &program.options,
         });
@@ -154,7 +194,7 @@ impl Link {
 
 impl Device {
     /// Has the node read a program, and waits for what it finds.
-    pub(crate) fn describe(&self, program: &ProgramText) -> Result<Description> {
+    pub(crate) fn describe(&self, program: &Asked) -> Result<Description> {
         let link = &self.link;
         let unsupported = |what: String, instead| {
             let driver = "remote";
@@ -177,8 +217,14 @@ impl Device {
                 "update Quipu on the node, or install clang, lld and libLLVM on this machine",
             );
         }
-        if program.source.trim().is_empty() {
+        if program.source.trim_ascii().is_empty() {
             return Ok(Description::default());
+        }
+        if program.form != DescribeForm::Text && self.takes.0 & Takes::PARTS == 0 {
+            return unsupported(
+                format!("link a program on device '{}'", self.name()),
+                "make the program of one text, or update Quipu on the node",
+            );
         }
         if program.options.len() > MAX_TEXT {
             return Err(ErrorKind::InvalidArgument {

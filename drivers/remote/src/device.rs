@@ -1,6 +1,7 @@
 //! Properties of a node's devices.
 
 use crate::link::Link;
+use quipu_clc::{Image, LinkedKernel, SpirV};
 use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::KernelText;
 use quipu_link::session::NodeDevice;
@@ -42,6 +43,12 @@ impl VendorDevice for Device {
     fn takes_code(&self, of: TypeId) -> bool {
         let needed = if of == TypeId::of::<KernelText>() {
             Takes::OPENCL_C
+        } else if of == TypeId::of::<LinkedKernel>() {
+            Takes::PARTS
+        } else if of == TypeId::of::<SpirV>() {
+            Takes::SPIRV
+        } else if of == TypeId::of::<Image>() {
+            Takes::IMAGES
         } else if of == TypeId::of::<BuiltIn>() {
             Takes::BUILT_IN
         } else {

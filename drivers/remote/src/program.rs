@@ -1,13 +1,15 @@
-//! Kernels, as a node is told of them: texts as they are, modules by the name of the native kernel that they have there, what
-//! its devices have built in by its name.
+//! Kernels, as a node is told of them: texts as they are, alone or to be linked; modules by the name of the native kernel that
+//! they have there; what its devices have built in by its name.
 
 use crate::device::Device;
 use crate::failure::Refusal;
 use crate::link::Link;
+use quipu_clc::{LinkedKernel, Part};
 use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::{KernelText, Module, ParameterKind, Scalar, Type};
 use quipu_kernel_names::native_name;
-use quipu_protocol::message::{ProgramFormat, Takes};
+use quipu_protocol::limits::{MAX_PARTS, MAX_TEXT};
+use quipu_protocol::message::{self, PartForm, ProgramFormat, Takes};
 use quipu_scheduler::{BuiltIn, BuiltInKernel, Error, ErrorKind, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;
@@ -59,6 +61,47 @@ fn settled(bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
     unsafe { Vec::from_raw_parts(pointer.cast::<u8>(), length, capacity) }
 }
 
+/// The parts of a program as messages have them.
+///
+/// # Errors
+/// If they are more than a node takes, or have longer options.
+pub(crate) fn bytes_of(parts: &[Part]) -> Result<Vec<u8>> {
+    let refused = |problem: String| {
+        let what = "link a program on a node";
+        Err(ErrorKind::InvalidArgument { what, problem }.into())
+    };
+    if parts.len() > MAX_PARTS {
+        return refused(format!(
+            "it has {} parts, and a node takes {MAX_PARTS}",
+            parts.len()
+        ));
+    }
+    let mut bytes = Vec::new();
+    for part in parts {
+        let part = match part {
+            Part::Text { options, .. } if options.len() > MAX_TEXT => {
+                return refused(format!("a node takes options of at most {MAX_TEXT} bytes"));
+            }
+            Part::Text { source, options } => message::ProgramPart {
+                form: PartForm::OpenClC,
+                // A text of nothing is none to a node.
+                source: match source.as_bytes() {
+                    [] => b"\n",
+                    source => source,
+                },
+                options,
+            },
+            Part::SpirV(module) => message::ProgramPart {
+                form: PartForm::SpirV,
+                source: module,
+                options: "",
+            },
+        };
+        part.write(&mut bytes);
+    }
+    Ok(bytes)
+}
+
 /// Has a node know a kernel.
 pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Result<Program> {
     let link = &device.link;
@@ -83,6 +126,16 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
         let format = ProgramFormat::OpenClC;
         let source = text.source.as_bytes();
         let created = link.create_program(format, source, &text.entry, &text.options);
+        (created, None)
+    } else if let Some(kernel) = code.downcast_ref::<LinkedKernel>() {
+        if device.takes.0 & Takes::PARTS == 0 {
+            return Err(refused(
+                format!("link a program for kernel '{}'", kernel.entry),
+                "make the program of one text, or update Quipu on the node",
+            ));
+        }
+        let format = ProgramFormat::Parts;
+        let created = link.create_program(format, &bytes_of(&kernel.parts)?, &kernel.entry, "");
         (created, None)
     } else if let Some(module) = code.downcast_ref::<Module>() {
         let entry = &module.kernel.function.name;
@@ -172,4 +225,42 @@ fn scalar_size(scalar: Scalar) -> usize {
     scalar
         .size()
         .map_or(size_of::<usize>(), |size| size as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(source: &str, options: &str) -> Part {
+        Part::Text {
+            source: source.into(),
+            options: options.to_owned(),
+        }
+    }
+
+    #[test]
+    fn parts_are_written_as_a_node_takes_them() {
+        let module = Part::SpirV([3, 2, 0x23, 7].into());
+        let bytes = bytes_of(&[text("int f();", "-w"), module, text("", "")]).unwrap();
+        let parts = message::parts(&bytes).unwrap();
+        let sources: Vec<&[u8]> = parts.iter().map(|part| part.source).collect();
+        assert_eq!(sources, [&b"int f();"[..], &[3, 2, 0x23, 7], b"\n"]);
+        assert_eq!(parts[0].options, "-w");
+        assert_eq!(parts[1].form, PartForm::SpirV);
+        let most = "w".repeat(MAX_TEXT);
+        assert!(message::parts(&bytes_of(&[text("a", &most)]).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn more_than_a_node_takes_is_not_sent() {
+        let long = "w".repeat(MAX_TEXT + 1);
+        let many = vec![text("a", ""); MAX_PARTS + 1];
+        for (parts, because) in [
+            (&[text("a", &long)][..], "4096 bytes"),
+            (&many, "257 parts"),
+        ] {
+            let error = bytes_of(parts).unwrap_err();
+            assert!(error.to_string().contains(because), "{error}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The verbs that the driver is made of.
 
 use crate::Met;
+use crate::description::Asked;
 use crate::device::Device;
 use crate::failure::Refusal;
 use crate::forward::{self, Cargo};
@@ -9,10 +10,10 @@ use crate::memory::Allocation;
 use crate::point::Point;
 use crate::program::{self, Program};
 use crate::resume::Resumption;
-use quipu_clc::ProgramText;
+use quipu_clc::{Image, LinkedKernel, SpirV};
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
-use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, Work, error};
+use quipu_device_queue::{Executor, Flight, Obstacle, Status, Vendor, Work};
 use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_link::session::{Greeted, NodeDevice};
 use quipu_link::stream::{Duplex, Incoming};
@@ -262,6 +263,10 @@ impl Vendor for Remote {
     fn takes_code(&self, of: TypeId) -> bool {
         of == TypeId::of::<Module>()
             || of == TypeId::of::<KernelText>()
+            || of == TypeId::of::<LinkedKernel>()
+            // These two say what kernels and programs may have.
+            || of == TypeId::of::<SpirV>()
+            || of == TypeId::of::<Image>()
             || of == TypeId::of::<BuiltIn>()
     }
 
@@ -279,9 +284,8 @@ impl Vendor for Remote {
         device: &Device,
         program: &(dyn Any + Send + Sync),
     ) -> Result<Box<dyn Any + Send>> {
-        let text = program.downcast_ref::<ProgramText>();
-        let text = text.ok_or_else(|| error::unread(Self::NAME))?;
-        Ok(Box::new(device.describe(text)?))
+        let asked = Asked::new(program)?;
+        Ok(Box::new(device.describe(&asked)?))
     }
 
     fn reserve(&self, device: &Device, size: u64) -> std::result::Result<Allocation, Refusal> {

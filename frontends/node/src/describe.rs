@@ -90,6 +90,12 @@ fn takes(device: &Device, kernels: &str) -> Takes {
     if driver.takes_code(TypeId::of::<KernelText>()) || runs_texts(device) {
         takes |= Takes::OPENCL_C;
     }
+    if runs_texts(device) {
+        takes |= Takes::PARTS | Takes::IMAGES;
+        if quipu_clc::takes_spirv() {
+            takes |= Takes::SPIRV;
+        }
+    }
     // What the node's program has natively it also has as a module.
     if driver.runs_native_code() || driver.takes_code(TypeId::of::<Module>()) {
         takes |= Takes::NATIVE;

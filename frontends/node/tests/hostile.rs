@@ -9,11 +9,11 @@ use quipu_link::LinkError;
 use quipu_node::Limits;
 use quipu_protocol::batch::Batch;
 use quipu_protocol::message::{
-    Chunk, ContentSize, ContentSizes, CreateProgram, Describe, Failure, FreeBuffer, GoodbyeReason,
-    Launch, Message, Operation, Parameter, ParameterKind, Ping, Placeholder, ProgramFormat,
-    ReadContent, Refusal, Resolve, Wait, Word, Write,
+    Chunk, ContentSize, ContentSizes, CreateProgram, Describe, DescribeForm, Failure, FreeBuffer,
+    GoodbyeReason, Launch, Message, Operation, Parameter, ParameterKind, PartForm, Ping,
+    Placeholder, ProgramFormat, ProgramPart, ReadContent, Refusal, Resolve, Wait, Word, Write,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, PARTS, SENT_CONTENT};
 use quipu_scheduler::{Device, Driver};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -63,10 +63,7 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
         extents: &[],
         values: &[],
     });
-    let describe = Operation::Describe(Describe {
-        source: "kernel void f() {}",
-        options: "",
-    });
+    let describe = Operation::Describe(Describe::text("kernel void f() {}", ""));
     let mut described_far = command(1, &[], describe);
     if let Message::Command(command) = &mut described_far {
         command.device = 1;
@@ -277,12 +274,36 @@ fn who_asks_for_what_the_welcome_did_not_take_is_sent_away() {
     let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
     assert!(!greeted.terms.describes());
     let mut client = Client::over(greeted.connection, &greeted.terms, 0);
-    let describe = Operation::Describe(Describe {
-        source: "kernel void f() {}",
-        options: "",
-    });
+    let describe = Operation::Describe(Describe::text("kernel void f() {}", ""));
     client.send(&[command(1, &[], describe)]);
     assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+    let mut parts = Vec::new();
+    let part = ProgramPart {
+        form: PartForm::OpenClC,
+        source: b"kernel void f() {}",
+        options: "",
+    };
+    part.write(&mut parts);
+    let program = Message::CreateProgram(CreateProgram {
+        program: 1,
+        format: ProgramFormat::Parts,
+        source: &parts,
+        entry: "f",
+        options: "",
+    });
+    let describe = Operation::Describe(Describe {
+        form: DescribeForm::Linked,
+        source: &parts,
+        options: "",
+    });
+    for asked in [program, command(1, &[], describe)] {
+        let rig = Rig::with_folder(Limits::default(), |options, _| options.lacks = PARTS);
+        let greeted = rig.dial(0).begin(Duration::ZERO).unwrap();
+        assert!(greeted.terms.describes());
+        let mut client = Client::over(greeted.connection, &greeted.terms, 0);
+        client.send(&[asked]);
+        assert_eq!(client.goodbye(), GoodbyeReason::Protocol);
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::svm::CAPABILITIES;
 use crate::unified;
 use opencl_sys::*;
 use quipu::DeviceKind;
+use quipu_clc::{LinkedKernel, SpirV};
 use quipu_kernel_ir::KernelText;
 use quipu_scheduler::Partition;
 use std::any::TypeId;
@@ -125,12 +126,27 @@ impl Device {
 
     /// True if the device runs kernels of SPIR-V.
     pub(crate) fn takes_il(&self) -> bool {
-        self.is_native() && quipu_clc::takes_spirv()
+        match self.is_native() {
+            true => quipu_clc::takes_spirv(),
+            false => self.takes_code(TypeId::of::<SpirV>()),
+        }
     }
 
-    /// True if its kernels may have images: the compiler for processors makes what reads and writes them.
+    /// True if the device runs kernels of programs that are linked.
+    pub(crate) fn links(&self) -> bool {
+        match self.is_native() {
+            true => quipu_clc::is_available(),
+            false => self.takes_code(TypeId::of::<LinkedKernel>()),
+        }
+    }
+
+    fn takes_code(&self, of: TypeId) -> bool {
+        self.core.driver().device_takes_code(self.core.index(), of)
+    }
+
+    /// True if its kernels may have images: the compiler for processors, here or on a node, makes what reads and writes them.
     pub(crate) fn has_images(&self) -> bool {
-        self.is_native()
+        self.is_native() || self.takes_code(TypeId::of::<quipu_clc::Image>())
     }
 
     /// True if a device can have kernels in OpenCL C.
@@ -296,9 +312,7 @@ impl Device {
                 let takes_text = !self.is_native() && Self::takes_text(&self.core);
                 answer.truth(takes_text || quipu_clc::is_available())
             }
-            CL_DEVICE_LINKER_AVAILABLE => {
-                answer.truth(self.is_native() && quipu_clc::is_available())
-            }
+            CL_DEVICE_LINKER_AVAILABLE => answer.truth(self.links()),
             CL_DEVICE_EXECUTION_CAPABILITIES => {
                 let native = if is_on_host(&self.core) {
                     CL_EXEC_NATIVE_KERNEL

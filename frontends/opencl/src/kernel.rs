@@ -10,9 +10,10 @@ use crate::memory::Memory;
 use crate::program::{Built, Program};
 use crate::sampler::Sampler;
 use opencl_sys::*;
-use quipu_clc::{KernelInfo, MemoryAccess, ParameterKind};
+use quipu_clc::{KernelInfo, LinkedKernel, MemoryAccess, ParameterKind};
 use quipu_kernel_ir::{KernelText, TextLanguage};
 use smallvec::SmallVec;
+use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
@@ -49,11 +50,13 @@ pub(crate) struct KernelCode {
     pub(crate) name: &'static str,
     /// Tells the code from that of other kernels.
     pub(crate) number: u64,
-    source: Arc<str>,
-    text: OnceLock<Arc<KernelText>>,
+    portable: OnceLock<Portable>,
     /// The size of work-group of the last launch, and what was compiled for it.
     last: Mutex<Option<([u32; 3], Arc<quipu_clc::Kernel>)>>,
 }
+
+/// A [`KernelText`] or a [`LinkedKernel`].
+type Portable = Arc<dyn Any + Send + Sync>;
 
 /// The bytes of a value.
 pub(crate) type Value = SmallVec<[MaybeUninit<u8>; 16]>;
@@ -88,16 +91,28 @@ fn interned(name: &str) -> &'static str {
 }
 
 impl KernelCode {
-    /// The text, for devices that compile it themselves.
-    pub(crate) fn text(&self) -> &Arc<KernelText> {
-        self.text.get_or_init(|| {
-            Arc::new(KernelText {
+    /// The kernel for devices that compile it themselves.
+    pub(crate) fn portable(&self) -> &Portable {
+        self.portable.get_or_init(|| match &self.built.parts {
+            Some(parts) => Arc::new(LinkedKernel {
+                parts: parts.clone(),
+                entry: self.name.to_owned(),
+            }),
+            None => Arc::new(KernelText {
                 language: TextLanguage::OpenClC,
-                source: self.source.clone(),
+                source: self.built.source.clone(),
                 entry: self.name.to_owned(),
                 options: self.built.options.to_string(),
-            })
+            }),
         })
+    }
+
+    /// The type of that.
+    pub(crate) fn portable_type(&self) -> TypeId {
+        match self.built.parts {
+            Some(_) => TypeId::of::<LinkedKernel>(),
+            None => TypeId::of::<KernelText>(),
+        }
     }
 
     /// The kernel for work-groups of a size, compiled if it is not yet.
@@ -127,8 +142,7 @@ impl Kernel {
             name: interned(&info.name),
             info: info.clone(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            source: program.source.clone(),
-            text: OnceLock::new(),
+            portable: OnceLock::new(),
             last: Mutex::new(None),
         };
         Self::with(program.clone(), Arc::new(code), None)

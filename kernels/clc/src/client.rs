@@ -362,7 +362,7 @@ fn unexpected() -> ClcError {
 }
 
 /// True if a text depends on no file.
-fn is_whole(source: &str) -> bool {
+pub(crate) fn is_whole(source: &str) -> bool {
     let joined = source.replace("\\\r\n", "").replace("\\\n", "");
     // A directive's name stands in the text as it is, whatever macros there are.
     !["include", "import", "embed"]

@@ -3,8 +3,10 @@
 use crate::client::{ClcError, is_available};
 use crate::compiler::tools::MISSING;
 use crate::metadata::{Description, ProgramText};
-use crate::program::{Program, SHARED_VARIABLES};
+use crate::parts::ProgramParts;
+use crate::program::Program;
 use quipu_scheduler::{Device, Error, ErrorKind, Result};
+use std::any::Any;
 
 /// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver on a machine without one. The
 /// client's launches share no variables.
@@ -17,10 +19,7 @@ pub fn describe(device: &Device, program: &ProgramText) -> Result<Description> {
         return describe_by_driver(device, program);
     }
     let read = Program::new(&program.source, &program.options);
-    let read = read.and_then(|read| match read.variable_bytes() {
-        0 => Ok(read),
-        _ => Err(ClcError::Refused(SHARED_VARIABLES.to_owned())),
-    });
+    let read = read.and_then(Program::unshared);
     let read = read.map_err(|error| error_of(&error, device.driver_name()))?;
     Ok(Description {
         kernels: read.kernels().to_vec(),
@@ -28,11 +27,26 @@ pub fn describe(device: &Device, program: &ProgramText) -> Result<Description> {
     })
 }
 
-/// Has a device's driver read a program.
+/// The same of a program that is linked of parts.
+///
+/// # Errors
+/// As [`describe`].
+pub fn describe_parts(device: &Device, program: &ProgramParts) -> Result<Description> {
+    if !device.driver().runs_native_code() {
+        return describe_by_driver(device, program);
+    }
+    let read = program.read();
+    read.map_err(|error| error_of(&error, device.driver_name()))
+}
+
+/// Has a device's driver read a program: a [`ProgramText`], or [`ProgramParts`].
 ///
 /// # Errors
 /// As [`describe`]; if the driver is lost.
-pub fn describe_by_driver(device: &Device, program: &ProgramText) -> Result<Description> {
+pub fn describe_by_driver<P: Any + Send + Sync>(
+    device: &Device,
+    program: &P,
+) -> Result<Description> {
     let description = device.driver().describe(device.index(), program)?;
     let description = description.downcast::<Description>();
     description

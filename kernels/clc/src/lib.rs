@@ -14,10 +14,12 @@
 //! | `client` | starts that process, and keeps on disk what it makes |
 //! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
 //! | `description` | programs that are read for a device, here or by its driver |
+//! | `includes` | texts with the files that they include, for compilers elsewhere |
 //! | `options` | options of compilers |
 //! | `program` | programs and kernels of this process |
 //! | `run` | runs compiled kernels |
 //! | `image` | what kernels are passed for images |
+//! | `parts` | programs that are linked of several parts |
 //! | `passed` | launches as the core has them |
 //! | `metadata` | what is known of kernels |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
@@ -28,8 +30,10 @@ mod compiler;
 #[cfg(feature = "core")]
 mod description;
 mod image;
+mod includes;
 mod metadata;
 mod options;
+mod parts;
 #[cfg(feature = "core")]
 mod passed;
 mod program;
@@ -42,12 +46,14 @@ pub use client::{
 };
 pub use compiler::{NO_IMAGES, Output, serve_compiler};
 #[cfg(feature = "core")]
-pub use description::{describe, describe_by_driver};
+pub use description::{describe, describe_by_driver, describe_parts};
 pub use image::Image;
+pub use includes::with_includes;
 pub use metadata::{
     Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
 };
 pub use options::checked_options;
+pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};
 pub use run::{Argument, Grid, Kernel};
 pub use spirv::SpirV;

@@ -1,6 +1,7 @@
 //! Options, as OpenCL's compilers take them.
 
 use crate::client::ClcError;
+use std::path::PathBuf;
 
 /// Options that clang need not be told of. Code is optimised whatever they say, and numbers that are denormal are kept. Some are
 /// those of other compilers of OpenCL C, which programs pass to each that they meet.
@@ -115,6 +116,21 @@ pub(crate) fn options(text: &str) -> Result<Vec<String>, ClcError> {
         }
     }
     Ok(options)
+}
+
+/// The folders that options have files looked for in, in their order.
+pub(crate) fn folders(text: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let mut words = words(text).into_iter();
+    while let Some(word) = words.next() {
+        let folder = match word.strip_prefix("-I") {
+            Some("") => words.next(),
+            Some(folder) => Some(folder.to_owned()),
+            None => None,
+        };
+        folders.extend(folder.map(PathBuf::from));
+    }
+    folders
 }
 
 /// Looks at options of a program that is no text, which the compiler needs none of.

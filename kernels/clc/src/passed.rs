@@ -1,10 +1,12 @@
 //! Launches as the core has them: what is passed to a kernel that is a text, for the compiler for processors.
 
 use crate::client::ClcError;
+use crate::image::Image;
 use crate::metadata::ParameterKind;
 use crate::program::Program;
 use crate::run::{Argument, Grid, Kernel};
 use quipu_scheduler::{Passed, PassedParameter, RawArgument};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -49,10 +51,11 @@ impl Program {
 
 impl Kernel {
     /// Runs work-groups of a launch that was [compiled for](Program::compile_for). `memories` are its memory, in order. A
-    /// value of as many zeros as a pointer has bytes, where the kernel takes a pointer, is the null pointer.
+    /// value of as many zeros as a pointer has bytes, where the kernel takes a pointer, is the null pointer. An image is its memory,
+    /// and then a value, which is its [layout](Image::layout).
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As [`check`](Self::check); if an image does not lie in its memory.
     ///
     /// # Safety
     /// As [`run`](Self::run).
@@ -62,40 +65,85 @@ impl Kernel {
         memories: &[RawArgument],
         groups: Range<u64>,
     ) -> Result<(), ClcError> {
-        let mut memories = memories.iter();
+        let images = self.images(passed, memories)?;
+        let (mut images, mut memories) = (images.iter(), memories.iter());
         let mut kinds = self
             .info()
             .parameters
             .iter()
             .map(|parameter| parameter.kind);
-        let arguments: Vec<Argument<'_>> = passed
-            .parameters
-            .iter()
-            .map(|parameter| {
-                let is_pointer = matches!(kinds.next(), Some(ParameterKind::Memory(_)));
-                match parameter {
-                    PassedParameter::Value(bytes) if is_pointer && is_null(bytes) => {
-                        Argument::Memory(std::ptr::null_mut())
-                    }
-                    PassedParameter::Value(bytes) => Argument::Value(bytes),
-                    PassedParameter::Memory { .. } => {
-                        let memory = memories.next();
-                        Argument::Memory(
-                            memory.map_or(std::ptr::null_mut(), |memory| memory.pointer),
-                        )
-                    }
-                    PassedParameter::Local(bytes) => Argument::Local(*bytes),
+        let mut parameters = passed.parameters.iter();
+        let mut arguments = Vec::with_capacity(passed.parameters.len());
+        while let Some(parameter) = parameters.next() {
+            let kind = kinds.next();
+            arguments.push(match parameter {
+                PassedParameter::Value(bytes)
+                    if matches!(kind, Some(ParameterKind::Memory(_))) && is_null(bytes) =>
+                {
+                    Argument::Memory(std::ptr::null_mut())
                 }
-            })
-            .collect();
+                PassedParameter::Value(bytes) => Argument::Value(bytes),
+                PassedParameter::Memory { .. } => {
+                    let memory = memories.next();
+                    match kind {
+                        Some(ParameterKind::Image(_)) if let Some(image) = images.next() => {
+                            // Its layout.
+                            parameters.next();
+                            Argument::Image(image)
+                        }
+                        _ => Argument::Memory(
+                            memory.map_or(std::ptr::null_mut(), |memory| memory.pointer),
+                        ),
+                    }
+                }
+                PassedParameter::Local(bytes) => Argument::Local(*bytes),
+            });
+        }
         // SAFETY: the memory is the launch's, and each group is run once: this function asks its caller for what `run`
         // does.
         unsafe { self.run(&grid(passed)?, &arguments, groups) }
     }
 }
 
+impl Kernel {
+    /// The images that a launch passes, in order.
+    fn images(&self, passed: &Passed, memories: &[RawArgument]) -> Result<Vec<Image>, ClcError> {
+        let mut images = Vec::new();
+        let (mut parameters, mut memories) = (passed.parameters.iter(), memories.iter());
+        for parameter in &self.info().parameters {
+            let memory = match parameters.next() {
+                Some(PassedParameter::Memory { .. }) => memories.next(),
+                _ => None,
+            };
+            if !matches!(parameter.kind, ParameterKind::Image(_)) {
+                continue;
+            }
+            let layout = match parameters.next() {
+                Some(PassedParameter::Value(bytes)) => layout(bytes),
+                _ => None,
+            };
+            let (Some(memory), Some(layout)) = (memory, layout) else {
+                return Err(ClcError::Launch(format!(
+                    "kernel '{}' takes an image as `{}`, and something else is passed",
+                    self.info().name,
+                    parameter.name
+                )));
+            };
+            images.push(Image::new(&layout, memory.pointer, memory.length as u64)?);
+        }
+        Ok(images)
+    }
+}
+
+/// The layout of an image that is passed as a value.
+fn layout(bytes: &[MaybeUninit<u8>]) -> Option<[u8; Image::LAYOUT_BYTES]> {
+    let bytes: &[MaybeUninit<u8>; Image::LAYOUT_BYTES] = bytes.try_into().ok()?;
+    // SAFETY: whoever passes a value where an image is wanted passes its layout, all of whose bytes are something.
+    Some(bytes.map(|byte| unsafe { byte.assume_init() }))
+}
+
 /// True if the bytes are those of a null pointer.
-fn is_null(bytes: &[std::mem::MaybeUninit<u8>]) -> bool {
+fn is_null(bytes: &[MaybeUninit<u8>]) -> bool {
     // Whoever passes a value where a pointer is wanted passes a number, all of whose bytes are something.
     // SAFETY: as said; a structure's gaps are passed for no pointer, for its size would be another.
     bytes.len() == size_of::<*mut u8>()

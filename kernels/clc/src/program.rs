@@ -162,6 +162,17 @@ impl Program {
         self.variable_bytes
     }
 
+    /// The program, if its kernels share no such variables: those of a node's clients are compiled one by one.
+    ///
+    /// # Errors
+    /// If they do.
+    pub(crate) fn unshared(self) -> Result<Self, ClcError> {
+        match self.variable_bytes {
+            0 => Ok(self),
+            _ => Err(ClcError::Refused(SHARED_VARIABLES.to_owned())),
+        }
+    }
+
     /// These variables, if there are any.
     fn variables(&self) -> Result<Option<Arc<Variables>>, Arc<ClcError>> {
         if self.variable_bytes == 0 {

@@ -436,7 +436,12 @@ impl Caller {
             ..welcome
         };
         let mut messages = vec![Message::Welcome(welcome)];
-        messages.extend(devices.iter().copied().map(Message::Device));
+        messages.extend(devices.iter().map(|device| {
+            Message::Device(Device {
+                takes: device.takes.with_features(welcome.features),
+                ..*device
+            })
+        }));
         self.connection.send_all(&messages)?;
         self.connection
             .allow_frames(self.max_frame, welcome.max_frame);

@@ -435,8 +435,13 @@ impl Dial<'_> {
         let mut devices = Vec::new();
         for number in 0..terms.devices {
             devices.push(connection.receive_as(|message| match message {
-                Message::Device(device) if device.number == number => Ok(NodeDevice::from(device)),
-                _ => Err("the next device"),
+                Message::Device(device)
+                    if device.number == number
+                        && device.takes == device.takes.with_features(terms.features) =>
+                {
+                    Ok(NodeDevice::from(device))
+                }
+                _ => Err("the next device, with what was agreed on,"),
             })?);
         }
         Ok(Answer::Welcome(Box::new(Greeted {

@@ -9,6 +9,7 @@ use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
 use quipu_protocol::message::*;
+use quipu_protocol::{IMAGES, PARTS};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -221,6 +222,34 @@ fn a_client_pairs_is_welcomed_and_asks() {
         ),
         "{end}"
     );
+}
+
+#[test]
+fn a_device_says_what_both_sides_understand() {
+    let house = House::new();
+    let key = house.enrolled("laptop");
+    let always = Takes::OPENCL_C | Takes::MODULE | Takes::NATIVE;
+    for (features, takes) in [
+        (0, always),
+        (PARTS, always | Takes::PARTS | Takes::SPIRV),
+        (PARTS | IMAGES, Takes::ALL & !Takes::BUILT_IN),
+    ] {
+        let serving = house.serve(move |caller| {
+            let welcome = Welcome {
+                features,
+                ..welcome()
+            };
+            let device = Device {
+                takes: Takes(Takes::ALL & !Takes::BUILT_IN),
+                ..device(0)
+            };
+            answer(caller.welcome(welcome, &[device]).unwrap())
+        });
+        let link = house.dial(&key).ask().unwrap();
+        assert_eq!(link.devices()[0].takes, Takes(takes));
+        link.close();
+        serving.join().unwrap();
+    }
 }
 
 #[test]

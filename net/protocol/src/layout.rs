@@ -80,7 +80,8 @@ layouts! {
     }
     ReadContent[40] { buffer: U64, offset: U64, row: U64, transfer: U64, size: U64, }
     ContentSizes[16] { event: U64, count: U32, reserved: U32, }
-    Describe[8] { source_length: U32, options_length: U16, reserved: U16, }
+    Describe[8] { source_length: U32, options_length: U16, form: U16, }
+    Part[8] { source_length: U32, form: U16, options_length: U16, }
     Peer[120] {
         peer: U64, epoch: U32, wait_ms: U32, session: [u8; 16], key: [u8; 32], ticket: [u8; 32], ip: [u8; 16],
         port: U16, role: u8, routed: u8, reserved: U32,

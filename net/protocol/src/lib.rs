@@ -105,6 +105,13 @@ pub const CONTENT_SIZES: u64 = 512;
 /// The feature that both sides agree on: the node takes [`Describe`](message::Describe).
 pub const DESCRIPTIONS: u64 = 1024;
 
+/// The feature that both sides agree on: programs may be linked of several [parts](message::ProgramPart), and devices say
+/// whether they take such ones.
+pub const PARTS: u64 = 2048;
+
+/// The feature that both sides agree on: devices say whether kernels have images on them, and launches pass these.
+pub const IMAGES: u64 = 4096;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -116,7 +123,9 @@ pub const FEATURES: u64 = compression::LZ4
     | PULSE
     | OFFSETS
     | CONTENT_SIZES
-    | DESCRIPTIONS;
+    | DESCRIPTIONS
+    | PARTS
+    | IMAGES;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -47,6 +47,9 @@ pub const MAX_CONTENT_SIZES: usize = 255;
 /// Links that a node tells of at once, at most: as many as find room in the smallest frame that a side takes.
 pub const MAX_LINKS: usize = 128;
 
+/// Parts that a program is linked of, at most.
+pub const MAX_PARTS: usize = 256;
+
 /// Kernels of a program that is described, at most.
 pub const MAX_KERNELS: usize = 4096;
 

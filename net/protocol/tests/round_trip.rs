@@ -169,15 +169,27 @@ fn descriptions_that_make_no_sense_are_not_sent() {
             priority: Priority::Normal,
             profiled: false,
             waits: support::kept(waits),
-            operation: Operation::Describe(Describe {
-                source,
-                options: "",
-            }),
+            operation: Operation::Describe(Describe::text(source, "")),
         })
     };
     refused(&describe("", &[]), 1, "without source");
     refused(&describe("a\0b", &[]), 1, "the source");
     refused(&describe("a", &[Wait::needs(1)]), 1, "waits for nothing");
+    let parts = |source: &'static [u8], options| {
+        let mut describe = describe("a", &[]);
+        if let Message::Command(command) = &mut describe {
+            command.operation = Operation::Describe(Describe {
+                form: DescribeForm::Compiled,
+                source,
+                options,
+            });
+        }
+        describe
+    };
+    let text: &[u8] = &[1, 0, 0, 0, 1, 0, 0, 0, b'a'];
+    refused(&parts(b"", ""), 1, "without parts");
+    refused(&parts(&text[..8], ""), 1, "a part's source");
+    refused(&parts(text, "-w"), 1, "no options but their own");
     let log = |text| Message::BuildLog(BuildLog { event: 5, text });
     refused(&log(""), 1, "without a text");
     refused(&log(&"a".repeat(4097)), 1, "is 4097; it is 0 to 4096");

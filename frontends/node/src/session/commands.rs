@@ -11,9 +11,10 @@ use super::prepared::PreparedLaunches;
 use crate::locked;
 use crate::node::Shared;
 use quipu_protocol::message::{
-    self, Command, ContentSize, Message, Operation, Parameter, ParameterKind, Resolve, Wait,
+    self, Command, ContentSize, DescribeForm, Message, Operation, Parameter, ParameterKind,
+    ProgramFormat, Resolve, Wait,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, OFFSETS, SENT_CONTENT};
+use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, OFFSETS, PARTS, SENT_CONTENT};
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
 use smallvec::SmallVec;
@@ -122,7 +123,12 @@ impl Work {
                 self.prepared.forget();
                 self.objects.free_buffer(free.buffer)
             }
-            Message::CreateProgram(create) => self.objects.create_program(create),
+            Message::CreateProgram(create) => {
+                if create.format == ProgramFormat::Parts {
+                    self.check_feature(PARTS)?;
+                }
+                self.objects.create_program(create)
+            }
             Message::FreeProgram(free) => {
                 self.prepared.forget();
                 self.objects.free_program(free.program)
@@ -344,6 +350,9 @@ impl Work {
             }
             Operation::Describe(describe) => {
                 self.check_feature(DESCRIPTIONS)?;
+                if describe.form != DescribeForm::Text {
+                    self.check_feature(PARTS)?;
+                }
                 let asked = self.objects.describe(command.device, describe)?;
                 Ok(asked.map(|(event, answer)| Begun {
                     event: Some(event),

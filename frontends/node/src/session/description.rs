@@ -6,7 +6,7 @@
 
 use super::ends::Outcome;
 use crate::watch::Stopwatch;
-use quipu_clc::{Description, KernelInfo, ParameterInfo, ParameterKind, ProgramText};
+use quipu_clc::{Description, KernelInfo, ParameterInfo, ParameterKind, ProgramParts, ProgramText};
 use quipu_protocol::limits::{
     MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_NAME, MAX_PARAMETERS, MAX_TEXT,
 };
@@ -27,9 +27,15 @@ pub(crate) struct Described {
     outcome: Outcome,
 }
 
+/// A program that a client asks about.
+pub(crate) enum Asked {
+    Text(ProgramText),
+    Parts(ProgramParts),
+}
+
 struct Question {
     device: Device,
-    program: ProgramText,
+    program: Asked,
     answer: Answer,
     over: UserEvent,
     pending: Pending,
@@ -93,7 +99,7 @@ impl Describer {
     pub(crate) fn ask(
         &mut self,
         device: &Device,
-        program: ProgramText,
+        program: Asked,
     ) -> Result<(Event, Answer), Error> {
         let questions = match &self.questions {
             Some(questions) => questions,
@@ -134,7 +140,10 @@ fn answer_all(
         if is_closed.load(Ordering::Acquire) {
             return;
         }
-        let read = || quipu_clc::describe(&question.device, &question.program);
+        let read = || match &question.program {
+            Asked::Text(program) => quipu_clc::describe(&question.device, program),
+            Asked::Parts(program) => quipu_clc::describe_parts(&question.device, program),
+        };
         let read = match &compiling {
             Some(stopwatch) => stopwatch.time_compiler(read),
             None => read(),

@@ -1,16 +1,18 @@
 //! A session's buffers, programs and queues.
 
 use super::Broken;
-use super::description::{Answer, Describer};
+use super::description::{Answer, Asked, Describer};
 use super::kernel::{Kind, NodeKernel, Pace};
-use super::text::{Compiled, TextLaunch, runs_texts};
+use super::text::{Code, Compiled, TextLaunch, runs_texts};
 use crate::limits::Limits;
 use crate::native::{Launch, Maker, Parameter};
 use crate::node::Shared;
 use crate::watch::Stopwatch;
-use quipu_clc::ProgramText;
+use quipu_clc::{LinkedKernel, Part, ProgramParts, ProgramText};
 use quipu_kernel_ir::{KernelText, TextLanguage};
-use quipu_protocol::message::{self, CreateBuffer, CreateProgram, Describe, ProgramFormat};
+use quipu_protocol::message::{
+    self, CreateBuffer, CreateProgram, Describe, DescribeForm, PartForm, ProgramFormat,
+};
 use quipu_scheduler::error::{BufferName, Unit};
 use quipu_scheduler::memory::mapping::HostQueue;
 use quipu_scheduler::{
@@ -28,8 +30,8 @@ use std::time::Duration;
 /// A session's program.
 #[derive(Clone)]
 pub(crate) enum Program {
-    /// A text, what drivers know it by, and what processors make of it.
-    Text(Arc<KernelText>, CodeKey, Arc<Compiled>),
+    /// A text or several, what drivers know it by, and what processors make of it.
+    Code(Code, CodeKey, Arc<Compiled>),
     /// A kernel that devices have built in, and what drivers know it by.
     BuiltIn(Arc<BuiltIn>, CodeKey),
     /// A kernel of the node's own.
@@ -59,6 +61,24 @@ pub(crate) struct Objects {
 
 fn invalid(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()
+}
+
+/// The text that a program is.
+fn text(source: &[u8]) -> std::result::Result<&str, Broken> {
+    std::str::from_utf8(source).map_err(|_| Broken::rule("a program's source is no text"))
+}
+
+/// The parts that a program is linked of.
+fn parts(bytes: &[u8]) -> std::result::Result<Arc<[Part]>, Broken> {
+    let parts = message::parts(bytes).map_err(|_| Broken::rule("a program's parts are none"))?;
+    let parts = parts.into_iter().map(|part| match part.form {
+        PartForm::OpenClC => Ok(Part::Text {
+            source: text(part.source)?.into(),
+            options: part.options.to_owned(),
+        }),
+        PartForm::SpirV => Ok(Part::SpirV(part.source.into())),
+    });
+    parts.collect()
 }
 
 impl Objects {
@@ -183,9 +203,15 @@ impl Objects {
                 "a command names a device that the node does not have",
             ));
         };
-        let program = ProgramText {
-            source: describe.source.into(),
-            options: describe.options.to_owned(),
+        let program = match describe.form {
+            DescribeForm::Text => Asked::Text(ProgramText {
+                source: text(describe.source)?.into(),
+                options: describe.options.to_owned(),
+            }),
+            DescribeForm::Linked | DescribeForm::Compiled => Asked::Parts(ProgramParts {
+                parts: parts(describe.source)?,
+                is_linked: describe.form == DescribeForm::Linked,
+            }),
         };
         Ok(self.describer.ask(device, program))
     }
@@ -203,20 +229,24 @@ impl Objects {
         self.check_program(create.source.len())?;
         let program = match create.format {
             ProgramFormat::OpenClC => {
-                let source = std::str::from_utf8(create.source);
-                let source = source.map_err(|_| Broken::rule("a program's source is no text"))?;
                 let text = KernelText {
                     language: TextLanguage::OpenClC,
-                    source: source.into(),
+                    source: text(create.source)?.into(),
                     entry: create.entry.to_owned(),
                     options: create.options.to_owned(),
                 };
                 let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-                Program::Text(
-                    Arc::new(text),
-                    CodeKey::of::<Program>(number),
-                    Arc::default(),
-                )
+                let code = Code::Text(Arc::new(text));
+                Program::Code(code, CodeKey::of::<Program>(number), Arc::default())
+            }
+            ProgramFormat::Parts => {
+                let kernel = LinkedKernel {
+                    parts: parts(create.source)?,
+                    entry: create.entry.to_owned(),
+                };
+                let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+                let code = Code::Linked(Arc::new(kernel));
+                Program::Code(code, CodeKey::of::<Program>(number), Arc::default())
             }
             ProgramFormat::Native => {
                 let name = create.source.try_into();
@@ -286,9 +316,9 @@ impl Objects {
                     "serve from a program that was built with the same kernel, or write it in OpenCL C",
                 );
             }
-            Some(Program::Text(text, _, compiled)) if runs_texts(device) => {
+            Some(Program::Code(code, _, compiled)) if runs_texts(device) => {
                 let launch = TextLaunch::new(
-                    text.clone(),
+                    code.clone(),
                     compiled.clone(),
                     passed.clone(),
                     self.compiling.clone(),
@@ -296,7 +326,13 @@ impl Objects {
                 );
                 Ok(NodeKernel::new(Kind::Compiled(launch)))
             }
-            Some(Program::Text(text, key, _)) => {
+            Some(Program::Code(Code::Linked(kernel), ..)) => {
+                return unsupported(
+                    format!("link a program for kernel '{}'", kernel.entry),
+                    "launch it on one of the node's processors, or make the program of one text",
+                );
+            }
+            Some(Program::Code(Code::Text(text), key, _)) => {
                 if !device.driver().takes_code(TypeId::of::<KernelText>()) {
                     return unsupported(
                         format!("compile kernel '{}' in OpenCL C", text.entry),

@@ -1,17 +1,43 @@
-//! Programs in OpenCL C on this machine's processors.
+//! Programs of clients on this machine's processors.
 //!
-//! The session's process reads a text when a kernel of it first runs, and compiles a kernel for each size of work-group. The
+//! The session's process reads a program when a kernel of it first runs, and compiles a kernel for each size of work-group. The
 //! compiler is a process of its own that the session's starts, within the session's sandbox and limits.
 
 use crate::watch::Stopwatch;
-use quipu_clc::{ClcError, Kernel, Program};
+use quipu_clc::{ClcError, Kernel, LinkedKernel, Program};
 use quipu_kernel_ir::KernelText;
 use quipu_scheduler::{Device, Error, ErrorKind, Passed, RawArgument, Result};
 use std::any::TypeId;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// What the compiler makes of a text, once it is asked.
+/// A kernel of a program, as its client has sent it.
+#[derive(Clone)]
+pub(crate) enum Code {
+    /// Of a text.
+    Text(Arc<KernelText>),
+    /// Of a program that is linked of parts.
+    Linked(Arc<LinkedKernel>),
+}
+
+impl Code {
+    pub(super) fn entry(&self) -> &str {
+        match self {
+            Self::Text(text) => &text.entry,
+            Self::Linked(kernel) => &kernel.entry,
+        }
+    }
+
+    /// Has this machine's compiler read the program.
+    fn read(&self) -> std::result::Result<Program, ClcError> {
+        match self {
+            Self::Text(text) => Program::new(&text.source, &text.options),
+            Self::Linked(kernel) => Program::of_parts(&kernel.parts),
+        }
+    }
+}
+
+/// What the compiler makes of a program, once it is asked.
 pub(crate) type Compiled = OnceLock<std::result::Result<Program, Arc<ClcError>>>;
 
 /// True if a device runs what this machine's compiler for processors makes of OpenCL C.
@@ -22,9 +48,9 @@ pub(crate) fn runs_texts(device: &Device) -> bool {
         && quipu_clc::is_available()
 }
 
-/// A launch of a kernel in OpenCL C.
+/// A launch of a client's kernel.
 pub(crate) struct TextLaunch {
-    text: Arc<KernelText>,
+    code: Code,
     program: Arc<Compiled>,
     passed: Passed,
     kernel: OnceLock<std::result::Result<Arc<Kernel>, Arc<ClcError>>>,
@@ -35,14 +61,14 @@ pub(crate) struct TextLaunch {
 
 impl TextLaunch {
     pub(crate) fn new(
-        text: Arc<KernelText>,
+        code: Code,
         program: Arc<Compiled>,
         passed: Passed,
         compiling: Option<Stopwatch>,
         running: Option<Stopwatch>,
     ) -> Self {
         Self {
-            text,
+            code,
             program,
             passed,
             kernel: OnceLock::new(),
@@ -52,11 +78,11 @@ impl TextLaunch {
     }
 
     fn compile(&self) -> std::result::Result<Arc<Kernel>, Arc<ClcError>> {
-        let read = || Program::new(&self.text.source, &self.text.options).map_err(Arc::new);
+        let read = || self.code.read().map_err(Arc::new);
         let program = self.program.get_or_init(read).as_ref();
         program
             .map_err(Arc::clone)?
-            .compile_for(&self.text.entry, &self.passed)
+            .compile_for(self.code.entry(), &self.passed)
     }
 
     /// Runs work-groups, of a kernel that is compiled first if it is not yet.
@@ -66,7 +92,7 @@ impl TextLaunch {
     pub(crate) unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         let failed = |error: &ClcError| {
             Error::from(ErrorKind::Kernel {
-                what: format!("kernel '{}'", self.text.entry),
+                what: format!("kernel '{}'", self.code.entry()),
                 message: error.to_string(),
             })
         };

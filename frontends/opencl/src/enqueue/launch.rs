@@ -12,7 +12,6 @@ use crate::kernel::{Argument, KernelCode, Value};
 use crate::platform::is_on_host;
 use opencl_sys::*;
 use quipu_clc::{Grid, ParameterKind};
-use quipu_kernel_ir::KernelText;
 use quipu_scheduler::access::Argument as PackedArgument;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{CodeKey, ErrorKind, Passed, PassedParameter, PortableKernel, RawArgument};
@@ -235,11 +234,11 @@ impl PortableKernel for Launching {
     }
 
     fn code_type(&self) -> TypeId {
-        TypeId::of::<KernelText>()
+        self.0.code.portable_type()
     }
 
     fn code(&self) -> quipu_scheduler::Result<Arc<dyn Any + Send + Sync>> {
-        Ok(self.0.code.text().clone())
+        Ok(self.0.code.portable().clone())
     }
 
     fn pass(
@@ -259,17 +258,24 @@ impl PortableKernel for Launching {
             [0, 0, 0] => SmallVec::new(),
             offset => axes().map(|axis| offset[axis]).collect(),
         };
-        let parameters = self.0.arguments.iter().map(|argument| match argument {
-            Kept::Value(bytes) => PassedParameter::Value(bytes.clone()),
-            // Devices that take texts have no images.
-            Kept::Memory | Kept::Image => PassedParameter::Memory {
-                element: 1,
-                shape: None,
-            },
-            Kept::Address(address) => PassedParameter::value(address),
-            Kept::Local(bytes) => PassedParameter::Local(*bytes),
-        });
-        passed.parameters.extend(parameters);
+        let mut images = self.1.iter();
+        for argument in &self.0.arguments {
+            passed.parameters.push(match argument {
+                Kept::Value(bytes) => PassedParameter::Value(bytes.clone()),
+                Kept::Memory | Kept::Image => PassedParameter::Memory {
+                    element: 1,
+                    shape: None,
+                },
+                Kept::Address(address) => PassedParameter::value(address),
+                Kept::Local(bytes) => PassedParameter::Local(*bytes),
+            });
+            if let Kept::Image = argument
+                && let Some(image) = images.next()
+            {
+                let layout = image.passed().layout();
+                passed.parameters.push(PassedParameter::value(&layout));
+            }
+        }
         Ok(())
     }
 }

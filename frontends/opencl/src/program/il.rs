@@ -1,7 +1,7 @@
 //! Programs of SPIR-V.
 //!
-//! The compiler for processors has a module translated, and goes on as with a program that was compiled by itself. Devices
-//! that compile OpenCL C themselves are given texts alone; of a module there is none.
+//! The compiler for processors has a module translated, and goes on as with a program that was compiled by itself. A node's
+//! compiler does the same.
 
 use super::*;
 use quipu_clc::SpirV;
@@ -23,10 +23,9 @@ impl Il {
         self.module.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is built or linked of it.
-    pub(super) fn unit(&self) -> std::result::Result<Unit, ClcError> {
-        let module = self.module().clone();
-        Unit::of_spirv(&module)
+    /// The module with the constants that are set now.
+    pub(super) fn specialised(&self) -> SpirV {
+        self.module().clone()
     }
 }
 

@@ -1,9 +1,13 @@
 //! Programs that are compiled by themselves, and linked.
 //!
-//! The compiler for processors does both. Devices that compile a text themselves are given one text with a launch; of a
-//! program that was linked there is none, so it is linked for devices that run native code alone.
+//! This machine's compiler does both, whichever devices the program is for. Devices elsewhere that link (those of nodes) are given
+//! the texts and modules of all parts with a launch. On a machine without LLVM their compiler also says what is wrong with a part,
+//! and which kernels a program has that is linked of parts.
+//!
+//! Devices of other platforms are given one text with a launch. A program that was linked is none, so they have no linker.
 
 use super::*;
+use quipu_clc::ProgramParts;
 
 /// What a binary of such a program begins with. The number is that of its form; a letter for its kind follows.
 const BINARY: &[u8; 16] = b"Quipu bitcode 1\n";
@@ -15,17 +19,69 @@ pub(super) fn binary(kind: u8, unit: &Unit) -> Vec<u8> {
     bytes
 }
 
+/// What a binary of such a program begins with that has its parts, for devices elsewhere; a letter for its kind follows.
+const PARTS: &[u8; 14] = b"Quipu parts 1\n";
+
+pub(super) fn binary_of_parts(kind: u8, parts: &[Part]) -> Vec<u8> {
+    let mut bytes = PARTS.to_vec();
+    bytes.push(kind);
+    for part in parts {
+        let (form, options, source) = match part {
+            Part::Text { source, options } => (b't', options.as_bytes(), source.as_bytes()),
+            Part::SpirV(module) => (b's', &[][..], &module[..]),
+        };
+        bytes.push(form);
+        for piece in [options, source] {
+            bytes.extend((piece.len() as u64).to_le_bytes());
+            bytes.extend(piece);
+        }
+    }
+    bytes
+}
+
+/// The parts of a binary.
+fn parts_of(mut bytes: &[u8]) -> Option<Arc<[Part]>> {
+    let mut parts = Vec::new();
+    while let Some((form, rest)) = bytes.split_first() {
+        bytes = rest;
+        let mut next = || {
+            let (length, rest) = bytes.split_first_chunk()?;
+            let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+            let (piece, rest) = rest.split_at_checked(length)?;
+            bytes = rest;
+            Some(piece)
+        };
+        let (options, source) = (next()?, next()?);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+        parts.push(match form {
+            b't' => Part::Text {
+                source: text(source)?.into(),
+                options: text(options)?,
+            },
+            b's' if options.is_empty() => Part::SpirV(source.into()),
+            _ => return None,
+        });
+    }
+    (!parts.is_empty()).then(|| parts.into())
+}
+
 /// A binary that was read.
 #[derive(PartialEq, Eq)]
 pub(super) enum Read {
     Text { source: String, options: String },
     Unit { kind: u8, unit: Arc<Unit> },
+    Parts { kind: u8, parts: Arc<[Part]> },
 }
 
 impl Read {
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         if let Some((source, options)) = of_binary(bytes) {
             return Some(Self::Text { source, options });
+        }
+        if let Some(rest) = bytes.strip_prefix(PARTS) {
+            let (kind, parts) = rest.split_first()?;
+            let parts = parts_of(parts).filter(|_| b"elo".contains(kind))?;
+            return Some(Self::Parts { kind: *kind, parts });
         }
         let (kind, bitcode) = bytes.strip_prefix(BINARY)?.split_first()?;
         (b"elo".contains(kind) && !bitcode.is_empty()).then(|| Self::Unit {
@@ -41,18 +97,165 @@ impl Read {
                 (source, Origin::Binary(options.into()), Build::none())
             }
             Self::Unit { kind, unit } => {
-                let made = match kind {
-                    b'o' => Some(Made::Object(unit.clone())),
-                    b'l' => Some(Made::Library(unit.clone())),
-                    _ => None,
-                };
-                let build = Build {
-                    made,
-                    ..Build::none()
-                };
+                let build = Build::of_binary(kind, Linkable::of_unit(unit.clone()));
                 (String::new(), Origin::Unit(unit), build)
             }
+            Self::Parts { kind, parts } => {
+                let build = Build::of_binary(kind, Linkable::of_parts(parts.clone()));
+                (String::new(), Origin::Parts(parts), build)
+            }
         }
+    }
+}
+
+/// True if this machine has what it takes to compile parts.
+fn are_compiled_here(parts: &[Part]) -> bool {
+    parts.iter().all(|part| match part {
+        Part::Text { .. } => quipu_clc::is_available(),
+        Part::SpirV(_) => quipu_clc::takes_spirv(),
+    })
+}
+
+impl Build {
+    /// What is known of a binary of this kind.
+    fn of_binary(kind: u8, linkable: Linkable) -> Self {
+        Self {
+            made: match kind {
+                b'o' => Some(Made::Object(linkable)),
+                b'l' => Some(Made::Library(linkable)),
+                _ => None,
+            },
+            ..Self::none()
+        }
+    }
+}
+
+impl Linkable {
+    pub(super) fn binary(&self, kind: u8) -> Vec<u8> {
+        match (&self.parts, &self.unit) {
+            (Some(parts), _) => binary_of_parts(kind, parts),
+            (None, Some(unit)) => binary(kind, unit),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// Parts that this machine's compiler has not seen.
+    pub(super) fn of_parts(parts: Arc<[Part]>) -> Self {
+        Self {
+            unit: None,
+            parts: Some(parts),
+            warnings: String::new(),
+        }
+    }
+
+    /// Bitcode of this machine's compiler.
+    fn of_unit(unit: Arc<Unit>) -> Self {
+        Self {
+            warnings: unit.warnings().to_owned(),
+            unit: Some(unit),
+            parts: None,
+        }
+    }
+
+    /// Several as one.
+    fn of(linkables: &[Self]) -> std::result::Result<Self, ClcError> {
+        if let [one] = linkables {
+            return Ok(Self {
+                warnings: String::new(),
+                ..one.clone()
+            });
+        }
+        let units: Option<Vec<&Unit>> = linkables.iter().map(|it| it.unit.as_deref()).collect();
+        let unit = match units {
+            Some(units) => Some(Arc::new(Unit::link(&units)?)),
+            None => None,
+        };
+        let parts: Option<Vec<&[Part]>> = linkables.iter().map(|it| it.parts.as_deref()).collect();
+        Ok(Self {
+            unit,
+            parts: parts.map(|parts| parts.concat().into()),
+            warnings: String::new(),
+        })
+    }
+}
+
+impl Program {
+    /// Compiles the program's text or module for some of its devices. A text may include the headers.
+    pub(super) fn compile(
+        &self,
+        numbers: &[usize],
+        options: &str,
+        headers: &[(String, String)],
+    ) -> std::result::Result<Linkable, NotBuilt> {
+        let module = match &self.origin {
+            Origin::Il(il) => {
+                quipu_clc::checked_options(options)?;
+                Some(il.specialised())
+            }
+            _ => None,
+        };
+        let parts: Option<Arc<[Part]>> = match &module {
+            _ if self.devices.iter().all(|device| device.is_native()) => None,
+            Some(module) => Some([Part::SpirV(module.bytes().into())].into()),
+            None => {
+                let source = quipu_clc::with_includes(&self.source, options, headers)?;
+                let (source, options) = (source.into(), options.to_owned());
+                Some([Part::Text { source, options }].into())
+            }
+        };
+        if let Some(parts) = &parts
+            && !self.has_native(numbers)
+            && !are_compiled_here(parts)
+        {
+            let parts = parts.clone();
+            let asked = ProgramParts {
+                parts: parts.clone(),
+                is_linked: false,
+            };
+            return Ok(Linkable {
+                warnings: self.read_there(numbers, &asked)?.log,
+                ..Linkable::of_parts(parts)
+            });
+        }
+        let unit = match &module {
+            Some(module) => Unit::of_spirv(module)?,
+            None => Unit::new(&self.source, options, headers)?,
+        };
+        Ok(Linkable {
+            parts,
+            ..Linkable::of_unit(Arc::new(unit))
+        })
+    }
+
+    /// Links what was compiled to the program, for some of its devices.
+    pub(super) fn link(
+        &self,
+        numbers: &[usize],
+        linkables: &[Linkable],
+    ) -> std::result::Result<Built, NotBuilt> {
+        let Linkable { unit, parts, .. } = Linkable::of(linkables)?;
+        let built = match (&unit, &parts) {
+            (_, None) if !self.are_native(numbers) => {
+                return Err(ClcError::Refused(OF_PROCESSORS.into()).into());
+            }
+            (Some(unit), _) => Built::read_here(quipu_clc::Program::of(unit)?),
+            (None, Some(parts)) if self.has_native(numbers) || are_compiled_here(parts) => {
+                Built::read_here(quipu_clc::Program::of_parts(parts)?)
+            }
+            (None, Some(parts)) => {
+                let asked = ProgramParts {
+                    parts: parts.clone(),
+                    is_linked: true,
+                };
+                Built::read_there(self.read_there(numbers, &asked)?)
+            }
+            (None, None) => return Err(ClcError::Refused(OF_PROCESSORS.into()).into()),
+        };
+        Ok(Built {
+            parts,
+            unit,
+            ..built
+        })
     }
 }
 
@@ -98,15 +301,7 @@ pub(crate) unsafe extern "C" fn compile_program(
         let codes = [CL_INVALID_COMPILER_OPTIONS, CL_COMPILE_PROGRAM_FAILURE];
         let result = program.make(&numbers, &options, codes, || {
             let options = program.with_truth_of_images(&options);
-            let unit = match &program.origin {
-                // It includes nothing.
-                Origin::Il(il) => {
-                    quipu_clc::checked_options(&options)?;
-                    il.unit()?
-                }
-                _ => Unit::new(&program.source, &options, &headers)?,
-            };
-            Ok(Made::Object(Arc::new(unit)))
+            Ok(Made::Object(program.compile(&numbers, &options, &headers)?))
         });
         // SAFETY: the program gave the function to be called so.
         unsafe { call_back(call, handle, data, result) }
@@ -163,22 +358,22 @@ pub(crate) unsafe extern "C" fn link_program(
                 devices.collect::<Result<_>>()?
             }
         };
-        let are_native = devices.iter().all(|device| device.is_native());
-        ensure(are_native, CL_LINKER_NOT_AVAILABLE)?;
+        let link = devices.iter().all(|device| device.links());
+        ensure(link, CL_LINKER_NOT_AVAILABLE)?;
         // SAFETY: the program passes a text that ends with a zero.
         let options = unsafe { options_of(options) };
         let is_library = is_for_library(&options)?;
-        let mut units = Vec::new();
+        let mut linkables = Vec::new();
         for program in &programs {
             for device in &devices {
                 let number = program.devices.iter().position(|of| of.is(device));
                 let builds = program.builds();
                 let made = number.and_then(|number| builds[number].made.as_ref());
-                let unit = made.and_then(Made::unit);
-                let unit = unit.ok_or(Code(CL_INVALID_OPERATION))?;
+                let linkable = made.and_then(Made::linkable);
+                let linkable = linkable.ok_or(Code(CL_INVALID_OPERATION))?;
                 // One that was compiled for several devices at once is one.
                 if device.is(&devices[0]) {
-                    units.push(unit.clone());
+                    linkables.push(linkable.clone());
                 }
             }
         }
@@ -186,13 +381,12 @@ pub(crate) unsafe extern "C" fn link_program(
         let numbers: Vec<usize> = (0..linked.devices.len()).collect();
         let codes = [CL_INVALID_LINKER_OPTIONS, CL_LINK_PROGRAM_FAILURE];
         let result = linked.make(&numbers, &options, codes, || {
-            let units: Vec<&Unit> = units.iter().map(Arc::as_ref).collect();
-            let unit = Arc::new(Unit::link(&units)?);
             if is_library {
-                return Ok(Made::Library(unit));
+                return Ok(Made::Library(Linkable::of(&linkables)?));
             }
-            let program = quipu_clc::Program::of(&unit)?;
-            Ok(Made::Executable(Built::read_here(program, "", Some(unit))))
+            let built = linked.link(&numbers, &linkables)?;
+            linked.check_variables(&numbers, &built)?;
+            Ok(Made::Executable(built))
         });
         let handle = linked.give();
         // SAFETY: the program gave the function to be called so.
@@ -209,4 +403,36 @@ pub(crate) unsafe extern "C" fn link_program(
         unsafe { code.write(failed) };
     }
     linked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_binary_of_parts_is_them_and_nothing_else_is_one() {
+        let text = Part::Text {
+            source: "int f();".into(),
+            options: "-w".to_owned(),
+        };
+        let module = Part::SpirV([3, 2, 0x23, 7].into());
+        let parts: Arc<[Part]> = [text, module].into();
+        let bytes = binary_of_parts(b'o', &parts);
+        let (_, Origin::Parts(read), build) = Read::new(&bytes).unwrap().into_parts() else {
+            panic!("another binary")
+        };
+        assert_eq!(read, parts);
+        assert_eq!(
+            build.made.unwrap().binary_type(),
+            CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT
+        );
+        // The first part by itself is one, too.
+        let first = PARTS.len() + 1 + 1 + 8 + 2 + 8 + 8;
+        for length in 0..bytes.len() {
+            let read = Read::new(&bytes[..length]);
+            assert_eq!(read.is_some(), length == first, "{length}");
+        }
+        assert!(Read::new(&binary_of_parts(b'x', &parts)).is_none());
+        assert!(Read::new(&binary_of_parts(b'e', &[])).is_none());
+    }
 }

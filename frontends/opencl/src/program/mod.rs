@@ -2,8 +2,9 @@
 //!
 //! A text is read by the compiler for processors, whichever devices it is for: that says which kernels there are, what
 //! they take, and what is wrong with it. On a machine without that compiler a device's driver reads it (`reading`). Devices
-//! that compile OpenCL C themselves are given the text with the first launch. What is compiled is kept on disk; so a program's binary is its text with its options. One that was compiled or
-//! linked by itself (`link`) is bitcode, and so is one of SPIR-V (`il`).
+//! that compile OpenCL C themselves are given the text with the first launch, and those that also link (nodes) the parts of a
+//! program that was linked (`link`) or is SPIR-V (`il`). What is compiled is kept on disk; so a program's binary is its text with
+//! its options. One that was linked for this machine's processors alone is bitcode.
 
 mod il;
 mod link;
@@ -18,7 +19,7 @@ use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_clc::{ClcError, Description, KernelInfo, Unit};
+use quipu_clc::{ClcError, Description, KernelInfo, Part, Unit};
 use reading::NotBuilt;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,8 +42,10 @@ enum Origin {
     Text,
     /// A binary of a program of a text that was compiled with these options.
     Binary(Arc<str>),
-    /// A binary of a program that was compiled or linked by itself.
+    /// A binary of a program that was compiled or linked by itself, as bitcode.
     Unit(Arc<Unit>),
+    /// The same, as the parts that it was compiled or linked of.
+    Parts(Arc<[Part]>),
     /// A module of SPIR-V.
     Il(Il),
     /// Others, by linking.
@@ -63,8 +66,18 @@ struct Build {
 enum Made {
     Executable(Built),
     /// It was compiled, to be linked.
-    Object(Arc<Unit>),
-    Library(Arc<Unit>),
+    Object(Linkable),
+    Library(Linkable),
+}
+
+/// What a program was compiled to, or several that were linked to a library.
+#[derive(Clone)]
+struct Linkable {
+    /// By this machine's compiler; none if a device's driver has looked at it, of a program without native devices.
+    unit: Option<Arc<Unit>>,
+    /// What devices link that do not run native code; none if the program has no such device, or is made of bitcode.
+    parts: Option<Arc<[Part]>>,
+    warnings: String,
 }
 
 /// A program whose kernels run.
@@ -74,21 +87,45 @@ pub(crate) struct Built {
     /// What this machine's compiler has read; none if a device's driver has, of a program without native devices.
     pub(crate) program: Option<Arc<quipu_clc::Program>>,
     pub(crate) options: Arc<str>,
+    /// The text for devices that do not run native code; they do not see the files that it includes, so it has them.
+    pub(crate) source: Arc<str>,
+    /// Of a program that was linked, or is SPIR-V, what devices link that do not run native code.
+    pub(crate) parts: Option<Arc<[Part]>>,
     /// Of a program that was linked, what it was read from.
     unit: Option<Arc<Unit>>,
 }
 
 impl Built {
     /// A program that this machine's compiler has read.
-    fn read_here(program: quipu_clc::Program, options: &str, unit: Option<Arc<Unit>>) -> Self {
+    fn read_here(program: quipu_clc::Program) -> Self {
+        let description = Description {
+            kernels: program.kernels().to_vec(),
+            log: program.warnings().to_owned(),
+        };
         Self {
-            description: Arc::new(Description {
-                kernels: program.kernels().to_vec(),
-                log: program.warnings().to_owned(),
-            }),
             program: Some(Arc::new(program)),
+            ..Self::read_there(description)
+        }
+    }
+
+    /// A program that a device's driver has read.
+    fn read_there(description: Description) -> Self {
+        Self {
+            description: Arc::new(description),
+            program: None,
+            options: "".into(),
+            source: "".into(),
+            parts: None,
+            unit: None,
+        }
+    }
+
+    /// The same, of a text.
+    fn of_text(self, source: Arc<str>, options: &str) -> Self {
+        Self {
+            source,
             options: options.into(),
-            unit,
+            ..self
         }
     }
 
@@ -111,9 +148,9 @@ impl Made {
     }
 
     /// What may be linked of it.
-    fn unit(&self) -> Option<&Arc<Unit>> {
+    fn linkable(&self) -> Option<&Linkable> {
         match self {
-            Self::Object(unit) | Self::Library(unit) => Some(unit),
+            Self::Object(linkable) | Self::Library(linkable) => Some(linkable),
             Self::Executable(_) => None,
         }
     }
@@ -122,7 +159,7 @@ impl Made {
     fn warnings(&self) -> &str {
         match self {
             Self::Executable(built) => &built.description.log,
-            Self::Object(unit) | Self::Library(unit) => unit.warnings(),
+            Self::Object(linkable) | Self::Library(linkable) => &linkable.warnings,
         }
     }
 
@@ -134,14 +171,15 @@ impl Made {
         }
     }
 
-    fn binary(&self, source: &str) -> Vec<u8> {
+    fn binary(&self) -> Vec<u8> {
         match self {
-            Self::Executable(built) => match &built.unit {
-                Some(unit) => link::binary(b'e', unit),
-                None => binary(source, &built.options),
+            Self::Executable(built) => match (&built.parts, &built.unit) {
+                (Some(parts), _) => binary_of_parts(b'e', parts),
+                (None, Some(unit)) => link::binary(b'e', unit),
+                (None, None) => binary(&built.source, &built.options),
             },
-            Self::Object(unit) => link::binary(b'o', unit),
-            Self::Library(unit) => link::binary(b'l', unit),
+            Self::Object(linkable) => linkable.binary(b'o'),
+            Self::Library(linkable) => linkable.binary(b'l'),
         }
     }
 }
@@ -156,6 +194,10 @@ impl Build {
         }
     }
 }
+
+/// What a log says of bitcode for a device that does not run what this machine's compiler makes.
+const OF_PROCESSORS: &str = "error: a binary of a program that was compiled or linked by itself is for processors of this machine; \
+    build the program from its texts for other devices";
 
 /// What a binary begins with. The number is that of its form.
 const BINARY: &[u8; 16] = b"Quipu program 1\n";
@@ -314,26 +356,45 @@ impl Program {
         let used = &self.with_truth_of_images(used);
         let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
         self.make(numbers, options, codes, || {
-            let of = |unit: Arc<Unit>| {
-                let program = quipu_clc::Program::of(&unit)?;
-                Ok::<_, ClcError>(Built::read_here(program, used, Some(unit)))
-            };
             let built = match &self.origin {
-                Origin::Unit(unit) => of(unit.clone())?,
-                Origin::Il(il) => {
-                    quipu_clc::checked_options(options)?;
-                    of(Arc::new(il.unit()?))?
+                Origin::Unit(unit) if self.are_native(numbers) => {
+                    let program = quipu_clc::Program::of(unit)?;
+                    Built {
+                        unit: Some(unit.clone()),
+                        ..Built::read_here(program)
+                    }
                 }
+                Origin::Unit(_) => return Err(ClcError::Refused(OF_PROCESSORS.into()).into()),
+                Origin::Parts(parts) => self.link(numbers, &[Linkable::of_parts(parts.clone())])?,
+                Origin::Il(_) => self.link(numbers, &[self.compile(numbers, options, &[])?])?,
                 _ => self.read(numbers, used)?,
             };
-            let are_native = numbers
-                .iter()
-                .all(|number| self.devices[*number].is_native());
-            if built.variable_bytes() != 0 && !are_native {
-                return Err(ClcError::Refused(quipu_clc::SHARED_VARIABLES.into()).into());
-            }
+            self.check_variables(numbers, &built)?;
             Ok(Made::Executable(built))
         })
+    }
+
+    fn are_native(&self, numbers: &[usize]) -> bool {
+        let mut devices = numbers.iter().map(|number| &self.devices[*number]);
+        devices.all(|device| device.is_native())
+    }
+
+    /// True if one of these devices runs native code: only this machine's compiler makes that.
+    fn has_native(&self, numbers: &[usize]) -> bool {
+        let mut devices = numbers.iter().map(|number| &self.devices[*number]);
+        devices.any(|device| device.is_native())
+    }
+
+    /// Fails if kernels share variables on devices that do not run native code.
+    fn check_variables(
+        &self,
+        numbers: &[usize],
+        built: &Built,
+    ) -> std::result::Result<(), NotBuilt> {
+        match built.variable_bytes() != 0 && !self.are_native(numbers) {
+            true => Err(ClcError::Refused(quipu_clc::SHARED_VARIABLES.into()).into()),
+            false => Ok(()),
+        }
     }
 
     /// Options with what has the compiler not say that there are images, where a device of the context has none.
@@ -566,7 +627,7 @@ pub(crate) unsafe extern "C" fn get_program_info(
         let binaries = || -> Vec<Vec<u8>> {
             let builds = program.builds();
             let binaries = builds.iter().map(|build| match &build.made {
-                Some(made) => made.binary(&program.source),
+                Some(made) => made.binary(),
                 None => match &program.origin {
                     Origin::Binary(options) => binary(&program.source, options),
                     _ => Vec::new(),
@@ -643,7 +704,9 @@ pub(crate) unsafe extern "C" fn get_program_build_info(
                 let made = build.made.as_ref();
                 // A binary of a program that was built is that before it is built again.
                 let unbuilt = match program.origin {
-                    Origin::Binary(_) | Origin::Unit(_) => CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
+                    Origin::Binary(_) | Origin::Unit(_) | Origin::Parts(_) => {
+                        CL_PROGRAM_BINARY_TYPE_EXECUTABLE
+                    }
                     Origin::Text | Origin::Il(_) | Origin::Linked => CL_PROGRAM_BINARY_TYPE_NONE,
                 };
                 answer.value(made.map_or(unbuilt, Made::binary_type))

@@ -1,12 +1,14 @@
 //! The reader of a program's text, and the reasons why a program is not built.
 //!
 //! This machine's compiler reads texts, and has to where a program is for its processors. A machine without LLVM that uses only
-//! devices elsewhere has a device's driver read them: that of nodes asks the node.
+//! devices elsewhere has a device's driver read them: that of nodes asks the node. Whoever does not see this machine's files is
+//! given texts with all that they include.
 
 use super::*;
 use crate::code::code_of;
 use quipu_clc::ProgramText;
 use quipu_scheduler::ErrorKind;
+use std::any::Any;
 
 /// Why a program is not built.
 pub(super) enum NotBuilt {
@@ -67,27 +69,33 @@ impl Program {
         numbers: &[usize],
         options: &str,
     ) -> std::result::Result<Built, NotBuilt> {
-        let devices = || numbers.iter().map(|number| &self.devices[*number]);
-        if quipu_clc::is_available() || devices().any(|device| device.is_native()) {
+        let source: Arc<str> = match self.devices.iter().all(|device| device.is_native()) {
+            true => self.source.clone(),
+            false => quipu_clc::with_includes(&self.source, options, &[])?.into(),
+        };
+        if quipu_clc::is_available() || self.has_native(numbers) {
             let program = quipu_clc::Program::new(&self.source, options)?;
-            return Ok(Built::read_here(program, options, None));
+            return Ok(Built::read_here(program).of_text(source, options));
         }
         let text = ProgramText {
-            source: self.source.clone(),
+            source: source.clone(),
             options: options.to_owned(),
         };
-        // The first whose compiler answers: what a text has is the same for all.
+        let description = self.read_there(numbers, &text)?;
+        Ok(Built::read_there(description).of_text(source, options))
+    }
+
+    /// Has the driver of one of these devices read a program.
+    pub(super) fn read_there<P: Any + Send + Sync>(
+        &self,
+        numbers: &[usize],
+        program: &P,
+    ) -> std::result::Result<Description, NotBuilt> {
+        // The first whose compiler answers: what a program has is the same for all.
         let mut not_built = NotBuilt::Here(ClcError::Missing);
-        for device in devices() {
-            match quipu_clc::describe_by_driver(&device.core, &text) {
-                Ok(description) => {
-                    return Ok(Built {
-                        description: Arc::new(description),
-                        program: None,
-                        options: options.into(),
-                        unit: None,
-                    });
-                }
+        for number in numbers {
+            match quipu_clc::describe_by_driver(&self.devices[*number].core, program) {
+                Ok(description) => return Ok(description),
                 Err(error) => {
                     let is_answer = matches!(
                         error.kind(),

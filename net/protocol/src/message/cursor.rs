@@ -20,6 +20,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// True if nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The next fixed part.
     pub(crate) fn fixed<T>(&mut self) -> Result<&'a T, Problem>
     where

@@ -6,28 +6,53 @@
 
 use super::command::{Parsed, read_waits};
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
+use super::parts::{check_source, parts};
 use super::{Body, Operation, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
 use crate::limits::{MAX_NAME, MAX_PARAMETERS, MAX_TEXT};
 use zerocopy::IntoBytes;
 
-/// Has the node read a program in OpenCL C for the command's device, and say which kernels it has.
+numbers! {
+    /// In which form a program is that a node is to read.
+    DescribeForm, "the form of what is described" {
+        /// OpenCL C, as text.
+        Text = 0,
+        /// [Parts](super::ProgramPart) that are linked. This and the next take the feature [`PARTS`](crate::PARTS).
+        Linked = 1,
+        /// Parts that are compiled, and not linked: what they lack, others have.
+        Compiled = 2,
+    }
+}
+
+/// Has the node read a program for the command's device, and say which kernels it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Describe<'a> {
-    /// The program's text.
-    pub source: &'a str,
-    /// What its compiler is told.
+    /// Its form.
+    pub form: DescribeForm,
+    /// The program's text or parts.
+    pub source: &'a [u8],
+    /// What the compiler of a text is told; empty of parts.
     pub options: &'a str,
 }
 
 impl<'a> Describe<'a> {
+    /// A program of one text.
+    #[must_use]
+    pub const fn text(source: &'a str, options: &'a str) -> Self {
+        Self {
+            form: DescribeForm::Text,
+            source: source.as_bytes(),
+            options,
+        }
+    }
+
     pub(super) fn read(waits: usize, cursor: &mut Cursor<'a>) -> Result<Parsed<'a>, Problem> {
         let fixed: &layout::Describe = cursor.fixed()?;
-        zero(RESERVED, fixed.reserved)?;
         let waits = read_waits(waits, cursor)?;
         let describe = Self {
-            source: cursor.text("the source", fixed.source_length.get() as usize)?,
+            form: DescribeForm::of(fixed.form.get())?,
+            source: cursor.bytes("the source", fixed.source_length.get() as usize)?,
             options: cursor.text("the options", fixed.options_length.get().into())?,
         };
         Ok((waits, Operation::Describe(describe)))
@@ -35,24 +60,27 @@ impl<'a> Describe<'a> {
 
     pub(super) fn check(&self) -> Result<(), Problem> {
         check_text("the options", self.options, MAX_TEXT)?;
-        holds(!self.source.is_empty(), "a program without source")?;
-        if self.source.contains('\0') {
-            return Err(Problem::Text {
-                field: "the source",
-            });
+        match self.form {
+            DescribeForm::Text => check_source(self.source),
+            DescribeForm::Linked | DescribeForm::Compiled => {
+                parts(self.source)?;
+                holds(
+                    self.options.is_empty(),
+                    "parts have no options but their own",
+                )
+            }
         }
-        Ok(())
     }
 
     pub(super) fn write(&self, waits: &[u8], out: &mut Vec<u8>) {
         let fixed = layout::Describe {
             source_length: (self.source.len() as u32).into(),
             options_length: (self.options.len() as u16).into(),
-            reserved: 0.into(),
+            form: self.form.number().into(),
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(waits);
-        out.extend_from_slice(self.source.as_bytes());
+        out.extend_from_slice(self.source);
         out.extend_from_slice(self.options.as_bytes());
     }
 }

@@ -31,6 +31,7 @@ pub mod launch;
 pub mod link;
 pub mod load;
 pub mod node;
+pub mod parts;
 pub mod peer;
 pub mod redirect;
 pub mod resource;
@@ -45,7 +46,7 @@ pub use connection::{
     SessionId, Welcome,
 };
 pub use description::{
-    BuildLog, Describe, KernelDescription, ParameterClass, ParameterDescription,
+    BuildLog, Describe, DescribeForm, KernelDescription, ParameterClass, ParameterDescription,
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
@@ -56,6 +57,7 @@ pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use link::{LinkEntry, LinkKind, LinkLoad, LinkState, Links};
 pub use load::{Load, QueueLoad};
 pub use node::{Device, DeviceKind, Status, Takes};
+pub use parts::{PartForm, ProgramPart, parts};
 pub use peer::{
     Abandon, Admitted, CameAbout, Part, Peer, PeerAddress, PeerRole, Placeholder, Receive,
     SendBytes, SendContent, Taken, Tell, Ticket,

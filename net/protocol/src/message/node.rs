@@ -37,8 +37,31 @@ impl Takes {
     pub const NATIVE: u16 = 4;
     /// Kernels that the device has built in.
     pub const BUILT_IN: u16 = 8;
+    /// Programs that are linked of several parts in OpenCL C. Both sides have agreed on [`PARTS`](crate::PARTS).
+    pub const PARTS: u16 = 16;
+    /// Parts of these that are SPIR-V. As for [`PARTS`](Self::PARTS).
+    pub const SPIRV: u16 = 32;
+    /// Images, as parameters of kernels in OpenCL C. Both sides have agreed on [`IMAGES`](crate::IMAGES).
+    pub const IMAGES: u16 = 64;
     /// All bits that stand for something.
-    pub const ALL: u16 = Self::OPENCL_C | Self::MODULE | Self::NATIVE | Self::BUILT_IN;
+    pub const ALL: u16 = Self::OPENCL_C
+        | Self::MODULE
+        | Self::NATIVE
+        | Self::BUILT_IN
+        | Self::PARTS
+        | Self::SPIRV
+        | Self::IMAGES;
+
+    /// Those of the bits that say something to who has agreed on these features.
+    #[must_use]
+    pub fn with_features(self, features: u64) -> Self {
+        let bits = [
+            (crate::PARTS, Self::PARTS | Self::SPIRV),
+            (crate::IMAGES, Self::IMAGES),
+        ];
+        let lacking = bits.iter().filter(|(feature, _)| features & feature == 0);
+        Self(lacking.fold(self.0, |takes, (_, bits)| takes & !bits))
+    }
 }
 
 /// One of a node's devices. Sizes in bytes, extents in their own units; what has no limit has the largest number.

@@ -1,6 +1,7 @@
 //! Buffers and programs. Their ids are the client's to choose, so that it need not wait for an answer.
 
 use super::cursor::{Cursor, RESERVED, check_id, check_text, zero};
+use super::parts::{check_source, parts};
 use super::{Body, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
@@ -52,6 +53,8 @@ numbers! {
         Native = 3,
         /// A kernel that a device has built in, by its name.
         BuiltIn = 4,
+        /// Several [parts](super::ProgramPart) that are linked.
+        Parts = 5,
     }
 }
 
@@ -94,13 +97,7 @@ impl<'a> Body<'a> for CreateProgram<'a> {
         holds(!self.source.is_empty(), "a program without source")?;
         match self.format {
             ProgramFormat::OpenClC => {
-                let text = std::str::from_utf8(self.source).ok();
-                let is_text = text.is_some_and(|text| !text.contains('\0'));
-                if !is_text {
-                    return Err(Problem::Text {
-                        field: "the source",
-                    });
-                }
+                check_source(self.source)?;
                 holds(!self.entry.is_empty(), "a text without the kernel's name")
             }
             ProgramFormat::Module => holds(
@@ -111,6 +108,13 @@ impl<'a> Body<'a> for CreateProgram<'a> {
                 self.source.len() == NATIVE_NAME && self.options.is_empty(),
                 "a native kernel is named by 32 bytes, and has no options",
             ),
+            ProgramFormat::Parts => {
+                parts(self.source)?;
+                holds(
+                    !self.entry.is_empty() && self.options.is_empty(),
+                    "a program of parts names a kernel, and has no options but theirs",
+                )
+            }
             ProgramFormat::BuiltIn => {
                 let name = std::str::from_utf8(self.source).map_err(|_| Problem::Text {
                     field: "the source",

@@ -28,6 +28,25 @@ fn command(event: u64, waits: &[Wait], operation: Operation<'static>) -> Message
 }
 
 /// One message of each kind, with its number.
+/// A text and a module, as bytes.
+fn two_parts() -> &'static [u8] {
+    let text = ProgramPart {
+        form: PartForm::OpenClC,
+        source: b"int g();",
+        options: "-w",
+    };
+    let module = ProgramPart {
+        form: PartForm::SpirV,
+        source: &[3, 2, 0x23, 7],
+        options: "",
+    };
+    let mut bytes = Vec::new();
+    for part in [text, module] {
+        part.write(&mut bytes);
+    }
+    kept(&bytes)
+}
+
 pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
     let session = SessionId(*b"0123456789abcdef");
     let waits = [Wait::needs(5), Wait::after(6)];
@@ -409,10 +428,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             priority: Priority::High,
             profiled: false,
             waits: &[],
-            operation: Operation::Describe(Describe {
-                source: "kernel void f() {}",
-                options: "-w",
-            }),
+            operation: Operation::Describe(Describe::text("kernel void f() {}", "-w")),
         }),
         Message::BuildLog(BuildLog {
             event: 36,
@@ -439,6 +455,26 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             size: [0, 0],
             name: "in",
             type_name: "float*",
+        }),
+        Message::CreateProgram(CreateProgram {
+            program: 13,
+            format: ProgramFormat::Parts,
+            source: two_parts(),
+            entry: "f",
+            options: "",
+        }),
+        Message::Command(Command {
+            event: 37,
+            device: 3,
+            queue: 9,
+            priority: Priority::High,
+            profiled: false,
+            waits: &[],
+            operation: Operation::Describe(Describe {
+                form: DescribeForm::Linked,
+                source: two_parts(),
+                options: "",
+            }),
         }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {

@@ -514,10 +514,35 @@ fn device(draw: &mut Draw<'_>) -> Message<'static> {
     })
 }
 
+/// Parts of a program, as bytes.
+fn parts(draw: &mut Draw<'_>) -> &'static [u8] {
+    let mut bytes = Vec::new();
+    for _ in 0..draw.between(1, 4) {
+        let part = match draw.flag() {
+            true => ProgramPart {
+                form: PartForm::OpenClC,
+                source: "int f() { /* ü */ }".as_bytes(),
+                options: draw.text(4096),
+            },
+            false => {
+                let words = draw.between(1, 100);
+                ProgramPart {
+                    form: PartForm::SpirV,
+                    source: draw.bytes(4 * words),
+                    options: "",
+                }
+            }
+        };
+        part.write(&mut bytes);
+    }
+    kept(&bytes)
+}
+
 fn program(draw: &mut Draw<'_>) -> Message<'static> {
     let format = draw.one_of(ProgramFormat::ALL);
     let (entry, options) = match format {
         ProgramFormat::OpenClC => ("saxpy", draw.text(4096)),
+        ProgramFormat::Parts => ("saxpy", ""),
         ProgramFormat::Module => ("", ""),
         ProgramFormat::Native => (draw.text(256), ""),
         ProgramFormat::BuiltIn => ("", ""),
@@ -533,6 +558,7 @@ fn program(draw: &mut Draw<'_>) -> Message<'static> {
             }
             ProgramFormat::Native => draw.bytes(32),
             ProgramFormat::BuiltIn => "next_frame".as_bytes(),
+            ProgramFormat::Parts => parts(draw),
         },
         entry,
         options,
@@ -612,10 +638,15 @@ fn command(draw: &mut Draw<'_>) -> Message<'static> {
                 size: if buffer == 1 { 2 } else { buffer - 1 },
             })
         }
-        10 => Operation::Describe(Describe {
-            source: "kernel void saxpy() { /* ü */ }",
-            options: draw.text(4096),
+        10 if draw.flag() => Operation::Describe(Describe {
+            form: draw.one_of(&[DescribeForm::Linked, DescribeForm::Compiled]),
+            source: parts(draw),
+            options: "",
         }),
+        10 => Operation::Describe(Describe::text(
+            "kernel void saxpy() { /* ü */ }",
+            draw.text(4096),
+        )),
         5 => Operation::Send(send_bytes(draw)),
         9 => {
             let all = send_bytes(draw);

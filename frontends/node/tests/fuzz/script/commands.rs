@@ -67,13 +67,39 @@ impl Script<'_> {
         }
         let texts = ["kernel void f() {}", "kernel void f(", "no program"];
         let source = self.random.one_of(&texts).unwrap();
-        let describe = Describe {
-            source,
-            options: "",
+        let parts = self.parts(source);
+        let forms = [DescribeForm::Linked, DescribeForm::Compiled];
+        let describe = match self.random.below(2) {
+            0 => Describe::text(source, ""),
+            _ => Describe {
+                form: self.random.one_of(&forms).unwrap(),
+                source: &parts,
+                options: "",
+            },
         };
         if self.command(Operation::Describe(describe)) {
             self.reading.push(self.last.event);
         }
+    }
+
+    /// A program of this text, and perhaps of what is no module.
+    fn parts(&mut self, source: &str) -> Vec<u8> {
+        let mut parts = Vec::new();
+        let text = ProgramPart {
+            form: PartForm::OpenClC,
+            source: source.as_bytes(),
+            options: "",
+        };
+        text.write(&mut parts);
+        if self.random.once_in(2) {
+            let module = ProgramPart {
+                form: PartForm::SpirV,
+                source: &[3, 2, 0x23, 7],
+                options: "",
+            };
+            module.write(&mut parts);
+        }
+        parts
     }
 
     pub(super) fn create_program(&mut self) {
@@ -82,8 +108,10 @@ impl Script<'_> {
         }
         let program = self.next_id(self.last.program);
         let native = [self.random.below(5) as u8; 32];
+        let parts = self.parts("kernel void f() {}");
         let (format, source, entry): (_, &[u8], _) = match self.random.below(8) {
             0 => (ProgramFormat::OpenClC, b"kernel void f() {}", "f"),
+            3 => (ProgramFormat::Parts, &parts, "f"),
             1 => (ProgramFormat::Module, &[1, 2, 3], ""),
             2 => (ProgramFormat::BuiltIn, b"next_frame", ""),
             _ => (ProgramFormat::Native, &native, "f"),
