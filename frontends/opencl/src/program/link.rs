@@ -108,6 +108,9 @@ impl Read {
     }
 }
 
+/// What a log says of bitcode that is linked with texts.
+const OF_SEVERAL: &str = "error: binaries for processors of this machine and others are linked; compile all parts from their texts";
+
 /// True if this machine has what it takes to compile parts.
 fn are_compiled_here(parts: &[Part]) -> bool {
     parts.iter().all(|part| match part {
@@ -249,7 +252,7 @@ impl Program {
                 };
                 Built::read_there(self.read_there(numbers, &asked)?)
             }
-            (None, None) => return Err(ClcError::Refused(OF_PROCESSORS.into()).into()),
+            (None, None) => return Err(ClcError::Refused(OF_SEVERAL.into()).into()),
         };
         Ok(Built {
             parts,

@@ -17,7 +17,7 @@ use lines::{Directive, Line, Lines};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 /// The most bytes of a text with all that it includes.
@@ -285,7 +285,7 @@ impl Inliner<'_> {
         let place = match place {
             // One file has one place.
             Place::File(path) => Place::File(path.canonicalize().ok()?),
-            Place::Header(path) => Place::Header(path.components().collect()),
+            Place::Header(path) => Place::Header(plain(&path)),
         };
         if let Some(known) = self.files.get(&place) {
             let known = known.clone();
@@ -294,9 +294,8 @@ impl Inliner<'_> {
         let mut text = match &place {
             Place::Header(path) => {
                 let mut headers = self.headers.iter();
-                let is_meant =
-                    |name: &str| *path == Path::new(name).components().collect::<PathBuf>();
-                headers.find(|(name, _)| is_meant(name))?.1.clone()
+                let (_, text) = headers.find(|(name, _)| plain(Path::new(name)) == *path)?;
+                text.clone()
             }
             Place::File(path) => text_of(path)?,
         };
@@ -313,6 +312,12 @@ impl Inliner<'_> {
         self.files.insert(place.clone(), file.clone());
         Some((place, file))
     }
+}
+
+/// A path without parts that lead nowhere.
+fn plain(path: &Path) -> PathBuf {
+    let parts = path.components();
+    parts.filter(|part| *part != Component::CurDir).collect()
 }
 
 /// The text of a file, and a little more than is taken of one that is too long.

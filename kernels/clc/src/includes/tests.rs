@@ -170,12 +170,11 @@ fn what_includes_itself_without_end_is_bounded() {
             .contains("199.h:1: error: more than 200 files"),
         "{error}"
     );
+    let long = "x".repeat(1 << 16);
     let doubled: Vec<_> = (0..60)
         .map(|at| {
-            (
-                format!("{at}.h"),
-                format!("#include \"{0}.h\"\n#include \"{0}.h\"\n", at + 1),
-            )
+            let next = format!("#include \"{}.h\"\n", at + 1);
+            (format!("{at}.h"), format!("{long}\n{next}{next}"))
         })
         .collect();
     let error = with_includes("#include \"0.h\"", "", &doubled).unwrap_err();

@@ -40,11 +40,13 @@ pub(crate) fn random(count: usize, seed: u64) -> Vec<f32> {
 }
 
 /// A launch, whose values are leaked.
+#[allow(dead_code)]
 pub(crate) struct Launch {
     pub(crate) grid: Grid,
     pub(crate) arguments: Vec<Argument<'static>>,
 }
 
+#[allow(dead_code)]
 impl Launch {
     pub(crate) fn new(global: [usize; 3], local: [usize; 3]) -> Self {
         let grid = Grid {
@@ -59,7 +61,6 @@ impl Launch {
         }
     }
 
-    #[allow(dead_code)]
     pub(crate) fn value<T: Copy>(&mut self, value: T) {
         let leaked: *const T = Box::leak(Box::new(value));
         // SAFETY: the value's own bytes, which stay.
