@@ -5,6 +5,8 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;
 use crate::operation::{Fill, Step};
 use crate::overlap::refuse_overlap;
+use crate::region::Region;
+use smallvec::SmallVec;
 
 /// The most work-groups of one launch.
 pub const MAX_GROUPS: u64 = 1 << 31;
@@ -109,6 +111,30 @@ pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
         },
         ..access
     }
+}
+
+/// The rows of a copy's or fill's side that starts at an access's first byte, as the access `at`; none if they have no gaps.
+pub(crate) fn rows_of(
+    at: usize,
+    access: &Access<'_>,
+    row: u64,
+    steps: &[Step],
+    stride: fn(&Step) -> u64,
+) -> Option<(usize, Region)> {
+    let steps = steps.iter().map(|step| (step.count, stride(step)));
+    let region = Region::new(access.offset, row, steps);
+    region.has_gaps().then_some((at, region))
+}
+
+/// As [`rows_of`], of both sides of a copy.
+pub(crate) fn rows_of_copy(
+    accesses: &[Access<'_>; 2],
+    row: u64,
+    steps: &[Step],
+) -> SmallVec<[(usize, Region); 2]> {
+    let source = rows_of(0, &accesses[0], row, steps, |step| step.source_stride);
+    let destination = rows_of(1, &accesses[1], row, steps, |step| step.destination_stride);
+    source.into_iter().chain(destination).collect()
 }
 
 /// Checks a region against its sides; true if it covers the destination.

@@ -3,7 +3,8 @@
 use crate::access::{AccessMode, RawArgument};
 pub use crate::check::MAX_GROUPS;
 use crate::check::{
-    check_copy, check_fill, check_fill_rows, check_groups, check_region, write_access,
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, rows_of, rows_of_copy,
+    write_access,
 };
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
@@ -254,8 +255,10 @@ impl Queue {
         waits: &[Event],
     ) -> Result<Event> {
         let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
+        let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &[access],
+            regions: rows.as_slice(),
             waits,
             ..Request::default()
         };
@@ -290,6 +293,7 @@ impl Queue {
         let with_sizes = sizes.as_ref().map(|sizes| sizes.behind(&accesses));
         let request = Request {
             accesses: with_sizes.as_deref().unwrap_or(&accesses),
+            regions: &rows_of_copy(&accesses, row, steps),
             waits,
             ..Request::default()
         };
@@ -316,8 +320,10 @@ impl Queue {
     ) -> Result<Event> {
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
         let accesses = [write_access(destination, dense)];
+        let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &accesses,
+            regions: rows.as_slice(),
             waits,
             ..Request::default()
         };
@@ -347,8 +353,10 @@ impl Queue {
             mode: AccessMode::Read,
             ..source
         }];
+        let rows = rows_of(0, &accesses[0], row, steps, |step| step.source_stride);
         let request = Request {
             accesses: &accesses,
+            regions: rows.as_slice(),
             waits,
             ..Request::default()
         };

@@ -12,7 +12,8 @@
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
-//! | [`overlap`] | whether two regions of one memory object share a byte |
+//! | [`region`] | rows of bytes with gaps between them; whether two such regions share a byte |
+//! | [`overlap`] | copies whose two sides share bytes |
 //! | [`panics`] | what a contained panic said, and where |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
@@ -40,6 +41,7 @@ pub mod overlap;
 pub mod polling;
 pub mod portable;
 pub mod queue;
+pub mod region;
 mod router;
 mod tracing_records;
 
@@ -62,3 +64,4 @@ pub use polling::Polling;
 pub use portable::{CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};
+pub use region::Region;

@@ -16,6 +16,9 @@ pub const MAX_READERS: usize = usually(64, 4);
 /// Segments of a tracker beyond which neighbours that no longer differ are merged.
 pub const COMPACT_AT: usize = usually(64, 3);
 
+/// Commands that use rows with gaps in one memory object, beyond which the gaps of another command's count as its own.
+pub const MOST_USERS: usize = usually(1024, 6);
+
 /// Wait lists from this length on are joined into one marker, which the next
 /// command with the same list shares: n by n dependencies cost n, not n².
 pub const JOIN_WAITS: usize = usually(8, 3);

@@ -38,6 +38,7 @@ use crate::notify::NotifyList;
 use crate::observers::Observers;
 use crate::portable::PortableKernel;
 use crate::queue::place::{Place, QueueShared};
+use crate::region::Region;
 use crate::shown::{Number, Reference, look_while_open};
 use crate::state::State;
 use std::cell::{Cell, UnsafeCell};
@@ -201,6 +202,8 @@ pub(crate) struct OverflowEdge {
 pub(crate) struct Extension {
     /// All arguments, when there are more than fit inline.
     pub(crate) arguments: Option<Box<[PackedAccess]>>,
+    /// Which of the arguments have rows with gaps between them, and these.
+    pub(crate) regions: Box<[(usize, Region)]>,
     /// Overflow edges.
     pub(crate) edges: Box<[OverflowEdge]>,
     /// Timestamps, when profiling or tracing.

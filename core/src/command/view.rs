@@ -7,6 +7,7 @@ use crate::access::Argument;
 use crate::error::Result;
 use crate::portable::PortableKernel;
 use crate::queue::place::QueueShared;
+use crate::region::Region;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -138,6 +139,15 @@ impl CommandView {
     pub fn arguments(&self) -> &[Argument<'_>] {
         // SAFETY: owned and not over.
         unsafe { self.slot().arguments() }
+    }
+
+    /// The rows of an argument with gaps between them, in bytes of its memory object: other commands may use the gaps meanwhile.
+    #[must_use]
+    pub fn region(&self, argument: usize) -> Option<&Region> {
+        let mut regions = self.slot().extension()?.regions.iter();
+        regions
+            .find(|(of, _)| *of == argument)
+            .map(|(_, region)| region)
     }
 
     /// Where its body's state is.

@@ -4,7 +4,8 @@ use super::footprint::{Draft, has_content_size};
 use super::{Commands, Edge, Graph, Recorded, Shared, Surroundings, Taken};
 use crate::access::{AccessMode, RawArgument};
 use crate::check::{
-    check_copy, check_fill, check_fill_rows, check_groups, check_region, write_access,
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, rows_of, rows_of_copy,
+    write_access,
 };
 use crate::command::EventId;
 use crate::command::slot::Slot;
@@ -19,8 +20,11 @@ use crate::operation::{
     BarrierBody, Body, BoxedLaunch, COPY, Endpoint, HostMemory, MarkerBody, Migration,
     NativeKernel, NativeLaunch, RepeatedTask, Step, Transfer, TransferBody, WRITE,
 };
-use crate::queue::enqueue::{Hop, construct_recorded, register_recorded, route};
+use crate::queue::enqueue::{
+    Hop, check_regions, construct_recorded, keep_regions, region_of, register_recorded, route,
+};
 use crate::queue::{Queue, QueueShared};
+use crate::region::Region;
 use crate::state::WANT_EACH;
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -39,6 +43,8 @@ pub struct Node {
 pub struct NodeRequest<'a> {
     /// What it touches, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
+    /// As [`Request::regions`](crate::Request::regions).
+    pub regions: &'a [(usize, Region)],
     /// Commands of this recording that it waits for.
     pub after: &'a [Node],
     /// True if it may touch anything: a full barrier of an in-order queue, in the
@@ -170,7 +176,7 @@ impl Recording {
             mode: AccessMode::Overwrite,
             ..destination
         }];
-        self.record_data(queue, fill, &accesses, after)
+        self.record_data(queue, fill, &accesses, &[], after)
     }
 
     /// Records a fill of rows: see [`Queue::fill_rows`].
@@ -187,7 +193,8 @@ impl Recording {
         after: &[Node],
     ) -> Result<Node> {
         let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
-        self.record_data(queue, fill, &[access], after)
+        let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
+        self.record_data(queue, fill, &[access], rows.as_slice(), after)
     }
 
     /// Records a copy: see [`Queue::copy`].
@@ -218,7 +225,8 @@ impl Recording {
             steps: steps.to_vec(),
         };
         let body = TransferBody::<COPY>(Box::new(transfer));
-        self.record_data(queue, body, &accesses, after)
+        let rows = rows_of_copy(&accesses, row, steps);
+        self.record_data(queue, body, &accesses, &rows, after)
     }
 
     /// Records a write of host memory, which is what it is as each launch runs: see
@@ -247,7 +255,8 @@ impl Recording {
             steps: steps.to_vec(),
         };
         let body = TransferBody::<WRITE>(Box::new(transfer));
-        self.record_data(queue, body, &accesses, after)
+        let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
+        self.record_data(queue, body, &accesses, rows.as_slice(), after)
     }
 
     fn record_data<B: Body>(
@@ -255,10 +264,12 @@ impl Recording {
         queue: &Queue,
         body: B,
         accesses: &[Access<'_>],
+        regions: &[(usize, Region)],
         after: &[Node],
     ) -> Result<Node> {
         let request = NodeRequest {
             accesses,
+            regions,
             after,
             ..NodeRequest::default()
         };
@@ -277,6 +288,9 @@ impl Recording {
         self.state().check(queue, request)?;
         let label = request.label;
         let (slot, id) = construct_recorded(queue.shared(), body, request.accesses, groups, label);
+        if !request.regions.is_empty() {
+            keep_regions(slot, request.regions);
+        }
         let mut new = New { slot: Some(slot) };
         self.state()
             .record(queue, &mut new, id, B::VTABLE.kind, request)
@@ -319,7 +333,7 @@ impl State {
         self.unknown_access |= request.unknown_access;
         let mut waits = self.take_place(lane, id, kind, unknown, request.after);
         self.wait_for(request.after, &mut waits);
-        for access in request.accesses {
+        for (at, access) in request.accesses.iter().enumerate() {
             if access.mode.reads() {
                 self.bring(access.memory, &range_of(access), space, id)?;
             }
@@ -332,9 +346,12 @@ impl State {
                 waits: &mut waits,
                 recording: id,
             };
-            draft
-                .tracker
-                .record(range_of(access), access.mode, space, id, &mut gather);
+            let (tracker, mode) = (&mut draft.tracker, access.mode);
+            if let Some(region) = region_of(request.regions, at) {
+                tracker.record_rows(region, mode, space, id, &mut gather);
+            } else {
+                tracker.record(range_of(access), mode, space, id, &mut gather);
+            }
         }
         let index = push(&mut self.commands, &mut self.waits, new.keep(), waits);
         Ok(Node {
@@ -384,6 +401,7 @@ impl State {
                 return Err(has_content_size(WHAT, &memory.label()));
             }
         }
+        check_regions(request.accesses, request.regions)?;
         for access in request.accesses {
             self.memories
                 .entry(access.memory.id())

@@ -21,7 +21,7 @@ use quipu_scheduler::clock;
 use quipu_scheduler::driver::CommandRef;
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::operation::{Endpoint, Migration, Operation};
-use quipu_scheduler::{Command, RawArgument, SpaceId};
+use quipu_scheduler::{Command, RawArgument, Region as Rows, SpaceId};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) cost: Cost,
     /// One for each argument, in order.
     pub(crate) accesses: Vec<Access>,
+    /// See [`engine::Command::rows`](crate::engine::Command::rows).
+    pub(crate) rows: Vec<(usize, Rows)>,
 }
 
 impl Plan {
@@ -78,6 +80,11 @@ impl Plan {
                 })
             })
             .collect::<Result<_>>()?;
+        let rows = arguments.iter().enumerate().filter_map(|(at, argument)| {
+            let base = accesses[at].region.address.to_raw() - argument.offset();
+            Some((at, command.region(at)?.moved(base)))
+        });
+        let rows = rows.collect();
         let touched = || {
             accesses.iter().fold(0_u64, |sum, access| {
                 sum.saturating_add(access.region.length)
@@ -126,6 +133,7 @@ impl Plan {
             unit,
             cost,
             accesses,
+            rows,
         })
     }
 }

@@ -199,6 +199,7 @@ impl Recorder<'_> {
         self.refuse_events(request)?;
         Ok(NodeRequest {
             accesses: request.accesses,
+            regions: request.regions,
             after: &self.after,
             unknown_access: request.unknown_access,
             label: request.label,

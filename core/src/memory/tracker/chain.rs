@@ -1,6 +1,11 @@
 //! Commands of a memory object that wait for each other in a row.
 
+use super::Recorder;
+use super::rows::Use;
+use super::segment::{Reader, Segment};
+use crate::access::AccessMode;
 use crate::command::EventId;
+use crate::memory::space_id::SpaceId;
 
 /// The place of a command that is outside of the chain, or whose place is not known.
 pub(super) const NOWHERE: u64 = 0;
@@ -46,6 +51,40 @@ impl Chain {
         self.last = id;
         self.misses = 0;
         self.at
+    }
+
+    /// Has a command wait for the users of segments, of which `nth` gives each, in order. Of the readers in the chain it waits for the newest
+    /// alone. True if it comes after the last of the chain.
+    #[inline]
+    pub(super) fn wait<'s>(
+        &self,
+        nth: impl Fn(usize) -> Option<&'s Segment>,
+        space: SpaceId,
+        by: Use,
+        recorder: &mut impl Recorder,
+    ) -> bool {
+        let Use { mode, id } = by;
+        let segments = || (0..).map_while(&nth);
+        let readers = segments().flat_map(|segment| &segment.readers);
+        let newest = match mode {
+            AccessMode::Read => NOWHERE,
+            _ => readers.map(|reader| reader.at).max().unwrap_or(NOWHERE),
+        };
+        let mut waits_for_last = false;
+        for (index, segment) in segments().enumerate() {
+            waits_for_last |= segment.writer == self.last;
+            let before = index.checked_sub(1).and_then(&nth);
+            let is_implied =
+                segment.is_followed_by(before) || segment.is_followed_by(nth(index + 1));
+            if mode == AccessMode::Read {
+                segment.wait_for_bytes(space, id, !is_implied, recorder);
+            } else {
+                let is_needed = |reader: &Reader| !self.is_before(reader.at, newest);
+                segment.waits_of_write(mode, space, id, !is_implied, is_needed, recorder);
+                waits_for_last |= segment.readers.iter().any(|reader| reader.id == self.last);
+            }
+        }
+        waits_for_last
     }
 
     /// True if both are in the chain, the first before the second.

@@ -16,6 +16,10 @@
 //! marker ([`Recorder::join`]). No marker includes the command whose accesses are
 //! being recorded, because that command may have to wait for the marker.
 //!
+//! Commands that use rows with gaps between them are kept beside the segments ([`rows`]): which of them conflict is
+//! decided row by row. Where bytes are valid is known by ranges, also of these: a command on rows has all
+//! bytes from its first to its last brought to where it runs, and they are at home there once it writes.
+//!
 //! # Waits that others imply
 //!
 //! Overlapping ranges leave many segments behind, and a command that covers them all would wait for each
@@ -29,6 +33,7 @@
 //! A command ends after all that it waits for, also when it fails or is cancelled. So a wait that is implied loses nothing.
 
 mod chain;
+mod rows;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -38,8 +43,10 @@ use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::error::Error;
 use crate::limits::COMPACT_AT;
+use crate::region::Region;
 use chain::{Chain, NOWHERE};
-use segment::{Copy, Reader, Readers, Segment};
+use rows::{Rows, Use};
+use segment::{Copy, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -106,6 +113,7 @@ pub(crate) struct Tracker {
     only: SpaceId,
     compact_at: usize,
     chain: Chain,
+    rows: Rows,
     /// How many writes were recorded.
     writes: u64,
 }
@@ -119,6 +127,7 @@ impl Tracker {
                 writer: EventId::NONE,
                 followed: EventId::NONE,
                 home: SpaceId::ANYWHERE,
+                is_taken: false,
                 readers: Readers::new(),
                 copies: SmallVec::new(),
                 poison: None,
@@ -126,6 +135,7 @@ impl Tracker {
             only: SpaceId::ANYWHERE,
             compact_at: COMPACT_AT,
             chain: Chain::new(),
+            rows: Rows::new(),
             writes: 0,
         }
     }
@@ -200,6 +210,7 @@ impl Tracker {
         if let [segment] = &mut self.segments[..]
             && segment.start == range.start
             && segment.end == range.end
+            && self.rows.is_empty()
         {
             match mode {
                 AccessMode::ReadWrite if segment.is_plain() => {
@@ -234,29 +245,17 @@ impl Tracker {
         id: EventId,
         recorder: &mut impl Recorder,
     ) {
-        let covered = self.cover(&range);
-        let chain = &self.chain;
-        let segments = &self.segments[covered.clone()];
         let mut waits_for_last = false;
-        // Of the readers in the chain only the newest is waited for.
-        let readers = || segments.iter().flat_map(|segment| &segment.readers);
-        let newest = match mode {
-            AccessMode::Read => NOWHERE,
-            _ => readers().map(|reader| reader.at).max().unwrap_or(NOWHERE),
-        };
-        for (index, segment) in segments.iter().enumerate() {
-            waits_for_last |= segment.writer == chain.last;
-            let before = index.checked_sub(1).map(|index| &segments[index]);
-            let is_implied =
-                segment.is_followed_by(before) || segment.is_followed_by(segments.get(index + 1));
-            if mode == AccessMode::Read {
-                segment.wait_for_bytes(space, id, !is_implied, recorder);
-            } else {
-                let is_needed = |reader: &Reader| !chain.is_before(reader.at, newest);
-                segment.waits_of_write(mode, space, id, !is_implied, is_needed, recorder);
-                waits_for_last |= segment.readers.iter().any(|reader| reader.id == chain.last);
-            }
+        if !self.rows.is_empty() {
+            let (region, by) = (Region::of(range.clone()), Use { mode, id });
+            waits_for_last = self
+                .rows
+                .wait(&region, by, false, self.chain.last, recorder);
         }
+        let covered = self.cover(&range);
+        let segments = &self.segments[covered.clone()];
+        let nth = |index| segments.get(index);
+        waits_for_last |= self.chain.wait(nth, space, Use { mode, id }, recorder);
         let at = self.chain.place(id, waits_for_last);
         if mode == AccessMode::Read {
             let chain = &self.chain;
@@ -281,6 +280,74 @@ impl Tracker {
         let rest = self.segments.drain(covered.start + 1..covered.end);
         rest.filter_map(|segment| segment.poison)
             .for_each(|poison| recorder.discard(poison));
+    }
+
+    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with what is between them.
+    pub(crate) fn record_rows(
+        &mut self,
+        region: &Region,
+        mode: AccessMode,
+        space: SpaceId,
+        id: EventId,
+        recorder: &mut impl Recorder,
+    ) {
+        // What overwrites a region brings nothing to its gaps, and so has to write them.
+        if !region.has_gaps() || !mode.reads() {
+            return self.record(region.range(), mode, space, id, recorder);
+        }
+        let rectangles = self.rows.shape(region);
+        let range = region.range();
+        if mode.writes() {
+            self.take_home(&range, space, recorder);
+            self.writes += 1;
+        }
+        let from = self.find(range.start);
+        let segments = self.segments[from..].iter();
+        let spanned = segments.take_while(|segment| segment.start < range.end);
+        let met: SmallVec<[&Segment; 4]> = spanned
+            .filter(|segment| region.meets(&segment.region()))
+            .collect();
+        let nth = |index: usize| met.get(index).copied();
+        let by = Use { mode, id };
+        let mut waits_for_last = self.chain.wait(nth, space, by, recorder);
+        for rectangle in &rectangles {
+            waits_for_last |= self
+                .rows
+                .wait(rectangle, by, true, self.chain.last, recorder);
+        }
+        self.chain.place(id, waits_for_last);
+        for rectangle in rectangles {
+            self.rows.add(rectangle, mode.writes(), id, recorder);
+        }
+    }
+
+    /// Has bytes be at home in `space` alone, where a command is to write some of them.
+    fn take_home(&mut self, range: &Range<u64>, space: SpaceId, recorder: &mut impl Recorder) {
+        let is_there = |segment: &Segment| segment.home == space && segment.copies.is_empty();
+        let segments = self.segments[self.find(range.start)..].iter();
+        let mut spanned = segments.take_while(|segment| segment.start < range.end);
+        if spanned.all(is_there) {
+            return;
+        }
+        let covered = self.cover(range);
+        for segment in &mut self.segments[covered] {
+            if is_there(segment) {
+                continue;
+            }
+            segment.home = space;
+            segment.is_taken = true;
+            for copy in std::mem::take(&mut segment.copies) {
+                if copy.ready.is_finished() {
+                    continue;
+                }
+                if copy.space == space {
+                    // Whatever uses the bytes here needs what it brings.
+                    self.rows.add_migration(segment.region(), copy.ready);
+                } else {
+                    segment.add_reader(copy.ready, NOWHERE, recorder);
+                }
+            }
+        }
     }
 
     /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is
@@ -400,13 +467,25 @@ impl Tracker {
         recorder: &mut impl Recorder,
     ) {
         let covered = self.cover(range);
+        if !self.rows.is_empty() {
+            let is_stale = |copy: &Copy| copy.space == to;
+            let mut segments = self.segments[covered.clone()].iter();
+            let with_readers =
+                segments.any(|segment| segment.is_taken || segment.copies.iter().any(is_stale));
+            let bytes = Region::of(range.clone());
+            self.rows.wait_in_order(&bytes, !with_readers, id, recorder);
+        }
         for segment in &mut self.segments[covered] {
-            if let Some(stale) = segment.copies.iter().position(|copy| copy.space == to) {
-                // Of another content size. Its readers go first.
+            let stale = segment.copies.iter().position(|copy| copy.space == to);
+            // Of another content size.
+            if let Some(stale) = stale {
                 let stale = segment.copies.swap_remove(stale);
                 if !stale.ready.is_none() {
                     recorder.wait(stale.ready, false);
                 }
+            }
+            // What reads the bytes that are replaced goes first.
+            if stale.is_some() || segment.is_taken {
                 let recording = recorder.recording();
                 for reader in &segment.readers {
                     if reader.id != id && reader.id != recording {
@@ -436,6 +515,10 @@ impl Tracker {
             }
             segment.copies.retain(|copy| copy.ready != id);
         }
+        if let Some(replaced) = self.rows.poison(id, cause) {
+            poisoned.any = true;
+            poisoned.replaced.extend(replaced);
+        }
         poisoned
     }
 
@@ -452,6 +535,7 @@ impl Tracker {
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> Poisoned {
         let mut lost = Poisoned::default();
+        let rows = &self.rows;
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space {
@@ -460,6 +544,7 @@ impl Tracker {
                 match segment
                     .take_full_copy()
                     .filter(|_| segment.writer.is_finished())
+                    .filter(|_| !rows.is_written(&segment.region()))
                 {
                     Some(copy) => {
                         segment.home = copy.space;
@@ -479,15 +564,19 @@ impl Tracker {
 
     /// True if no command that uses the object is unfinished.
     pub(crate) fn is_idle(&self) -> bool {
-        self.segments.iter().all(|segment| {
-            segment.writer.is_finished()
-                && segment.readers.iter().all(|reader| reader.id.is_finished())
-                && segment.copies.iter().all(|copy| copy.ready.is_finished())
-        })
+        let mut of_rows = self.rows.users();
+        let mut segments = self.segments.iter();
+        of_rows.all(EventId::is_finished)
+            && segments.all(|segment| {
+                segment.writer.is_finished()
+                    && segment.readers.iter().all(|reader| reader.id.is_finished())
+                    && segment.copies.iter().all(|copy| copy.ready.is_finished())
+            })
     }
 
     /// Calls `each` with every unfinished command that uses the object.
     pub(crate) fn for_each_user(&self, mut each: impl FnMut(EventId)) {
+        self.rows.users().for_each(&mut each);
         for segment in &self.segments {
             for reader in &segment.readers {
                 each(reader.id);
@@ -559,6 +648,7 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.forget_finished();
         }
+        self.rows.compact();
         if self.chain.last.is_finished() {
             self.chain.last = EventId::NONE;
         }
@@ -566,6 +656,7 @@ impl Tracker {
             let same =
                 left.writer == right.writer
                     && left.home == right.home
+                    && left.is_taken == right.is_taken
                     && left.poison.is_none()
                     && right.poison.is_none()
                     && left.readers == right.readers

@@ -7,6 +7,7 @@ use crate::command::EventId;
 use crate::error::Error;
 use crate::limits::MAX_READERS;
 use crate::memory::space_id::SpaceId;
+use crate::region::Region;
 use smallvec::SmallVec;
 
 pub(super) type Readers = SmallVec<[Reader; 2]>;
@@ -40,12 +41,19 @@ pub(super) struct Segment {
     /// The space that the writer wrote in; `ANYWHERE` while nothing was written
     /// (fresh memory is zero in every space).
     pub(super) home: SpaceId,
+    /// A writer of rows has changed which space is at home since the last writer. Other commands may use what is between the
+    /// rows without waiting for it, so what brings the bytes elsewhere waits for all readers.
+    pub(super) is_taken: bool,
     pub(super) readers: Readers,
     pub(super) copies: SmallVec<[Copy; 0]>,
     pub(super) poison: Option<Error>,
 }
 
 impl Segment {
+    pub(super) fn region(&self) -> Region {
+        Region::of(self.start..self.end)
+    }
+
     /// True if there is a writer at most: no readers, copies or poison.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
@@ -205,6 +213,7 @@ impl Segment {
         self.writer = id;
         self.followed = EventId::NONE;
         self.home = space;
+        self.is_taken = false;
         self.readers.clear();
         if !self.copies.is_empty() {
             self.copies.clear();

@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::memory::access::Access;
 use crate::memory::tracker::Recorder;
 use crate::operation::Body;
+use crate::region::Region;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -98,6 +99,13 @@ fn take(
         unsafe { s.extend() }.arguments = Some(accesses.iter().map(PackedAccess::new).collect());
     }
     slot
+}
+
+/// Keeps the rows of a command under construction, for its driver to look at.
+#[cold]
+pub(crate) fn keep_regions(slot: NonNull<Slot>, regions: &[(usize, Region)]) {
+    // SAFETY: under construction by this thread.
+    unsafe { slot.as_ref().extend() }.regions = regions.into();
 }
 
 /// Takes a slot for a command of a recorded graph and writes a body into it. It has no

@@ -108,6 +108,7 @@ use crate::memory::CONTENT_SIZE_BYTES;
 use crate::memory::access::Access;
 use crate::operation::Body;
 use crate::panics::{quietly, text_of};
+use crate::region::Region;
 use crate::state::{MAX_WAITS, WANT_EACH};
 use construct::{construct, construct_marker, id_of, marker, marker_event, open};
 use locked::Locked;
@@ -118,7 +119,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use waits::is_of_domain;
 
-pub(crate) use construct::{construct_recorded, drop_after, register_recorded};
+pub(crate) use construct::{construct_recorded, drop_after, keep_regions, register_recorded};
 pub(crate) use migrate::{Hop, route};
 pub(crate) use waits::Waits;
 
@@ -127,12 +128,43 @@ pub(crate) use waits::Waits;
 pub struct Request<'a> {
     /// What it touches, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
+    /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last of
+    /// its bytes. Commands on rows that share no byte are not ordered.
+    pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
     /// True if it may touch anything: a full barrier of an in-order queue.
     pub unknown_access: bool,
     /// A label for logs and traces.
     pub label: Option<&'a str>,
+}
+
+/// The rows of an access, if it has gaps.
+#[inline]
+pub(crate) fn region_of(regions: &[(usize, Region)], access: usize) -> Option<&Region> {
+    let mut regions = regions.iter();
+    regions
+        .find(|(of, _)| *of == access)
+        .map(|(_, region)| region)
+}
+
+/// Checks that regions lie within their accesses.
+#[cold]
+pub(crate) fn check_regions(accesses: &[Access<'_>], regions: &[(usize, Region)]) -> Result<()> {
+    for (at, region) in regions {
+        let rows = region.range();
+        let is_within = accesses.get(*at).is_some_and(|access| {
+            access.offset <= rows.start && rows.end <= access.offset + access.length
+        });
+        if !is_within {
+            return Err(ErrorKind::InvalidArgument {
+                what: "enqueue",
+                problem: format!("the rows of access {at} lie outside of it, in bytes {rows:?}"),
+            }
+            .into());
+        }
+    }
+    Ok(())
 }
 
 /// Events that a command may list: half of the waits that can be counted.
@@ -204,6 +236,9 @@ impl Queue {
             options.in_order,
             request.label,
         );
+        if !request.regions.is_empty() {
+            keep_regions(slot, request.regions);
+        }
         Ok(self.order(slot, B::VTABLE.kind, has_content_sizes, request, want_event))
     }
 
@@ -241,14 +276,18 @@ impl Queue {
             if let Some(sizes) = locked.sizes() {
                 self.migrate_contents(&mut waits, request.accesses, sizes, head.space);
             }
-            for access in request.accesses {
+            for (at, access) in request.accesses.iter().enumerate() {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
                 if tracker.enter(head.space) && access.mode.reads() && !has_content_sizes {
                     self.migrate(&mut waits, access, &mut tracker, head.space, None);
                 }
-                tracker.record(range, access.mode, head.space, id, &mut *waits);
+                if let Some(region) = region_of(request.regions, at) {
+                    tracker.record_rows(region, access.mode, head.space, id, &mut *waits);
+                } else {
+                    tracker.record(range, access.mode, head.space, id, &mut *waits);
+                }
             }
         }
         let event = want_event.then(|| Event::from_slot(slot));
@@ -374,6 +413,9 @@ impl Queue {
         let many = accesses.len() > usize::from(u8::MAX) || request.waits.len() > MOST_LISTED;
         if !usual || crate::process::is_anything_lost() || many {
             has_content_sizes = self.check_closely(head, request)?;
+        }
+        if !request.regions.is_empty() {
+            check_regions(accesses, request.regions)?;
         }
         crate::context::recycle_slots_if_due();
         Ok(has_content_sizes)

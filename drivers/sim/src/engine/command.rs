@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use quipu_scheduler::Region as Rows;
+
 use super::configuration::DeviceId;
 use super::memory::{Access, MemoryAccess};
 use super::status::StatusSlot;
@@ -142,6 +144,8 @@ pub struct Command {
     pub signals: Option<StatusSlot>,
     /// The memory its effect touches; anything else is refused to the effect.
     pub accesses: Vec<Access>,
+    /// Of accesses that leave bytes between rows alone: which, and the rows by their addresses. They race with what meets their rows.
+    pub rows: Vec<(usize, Rows)>,
     /// When the host had it ready, if that was before its upload.
     pub queued: Option<Nanoseconds>,
     /// What it does.
@@ -166,6 +170,7 @@ impl Command {
             waits: Vec::new(),
             signals: None,
             accesses: Vec::new(),
+            rows: Vec::new(),
             queued: None,
             effect: Box::new(effect),
         }

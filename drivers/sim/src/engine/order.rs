@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::command::CommandId;
 use super::configuration::SpaceId;
 use super::memory::Access;
+use quipu_scheduler::Region as Rows;
 
 /// Commands that are ordered before something, sorted.
 pub(crate) type Before = Arc<Vec<CommandId>>;
@@ -25,10 +26,40 @@ pub(crate) type Before = Arc<Vec<CommandId>>;
 /// How many commands are remembered that have ended while older ones have not.
 const REMEMBERED: usize = 1024;
 
+/// What a command declares to use.
+#[derive(Debug)]
+pub(crate) struct Used {
+    pub(crate) space: SpaceId,
+    pub(crate) accesses: Vec<Access>,
+    pub(crate) rows: Vec<(usize, Rows)>,
+}
+
+impl Used {
+    fn conflicts(&self, other: &Self) -> bool {
+        self.space == other.space
+            && self.accesses.iter().enumerate().any(|(own, access)| {
+                let mut others = other.accesses.iter().enumerate();
+                others.any(|(at, with)| {
+                    access.conflicts(*with) && self.rows_of(own).meets(&other.rows_of(at))
+                })
+            })
+    }
+
+    fn rows_of(&self, access: usize) -> Rows {
+        let rows = self.rows.iter().find(|(of, _)| *of == access);
+        rows.map_or_else(
+            || {
+                let region = self.accesses[access].region;
+                Rows::new(region.address.to_raw(), region.length, [])
+            },
+            |(_, rows)| rows.clone(),
+        )
+    }
+}
+
 #[derive(Debug)]
 struct Known {
-    space: SpaceId,
-    accesses: Vec<Access>,
+    used: Used,
     uploaded_at: u64,
     started: bool,
     before: Before,
@@ -46,11 +77,10 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    pub(crate) fn uploaded(&mut self, id: CommandId, space: SpaceId, accesses: &[Access]) {
+    pub(crate) fn uploaded(&mut self, id: CommandId, used: Used) {
         self.moment += 1;
         let known = Known {
-            space,
-            accesses: accesses.to_vec(),
+            used,
             uploaded_at: self.moment,
             started: false,
             before: self.seen_by_host(),
@@ -97,17 +127,9 @@ impl Order {
         self.known
             .iter()
             .filter(|(other, earlier)| {
-                **other != id
-                    && earlier.started
-                    && earlier.space == known.space
-                    && known.before.binary_search(other).is_err()
+                **other != id && earlier.started && known.before.binary_search(other).is_err()
             })
-            .find(|(_, earlier)| {
-                known.accesses.iter().any(|access| {
-                    let mut others = earlier.accesses.iter();
-                    others.any(|other| access.conflicts(*other))
-                })
-            })
+            .find(|(_, earlier)| known.used.conflicts(&earlier.used))
             .map(|(other, _)| *other)
     }
 
@@ -161,8 +183,34 @@ mod tests {
 
     const SPACE: SpaceId = SpaceId(0);
 
-    fn writes() -> [Access; 1] {
-        [Access::write(Region::new(DeviceAddress::from_raw(64), 8))]
+    fn used<const N: usize>(accesses: [Access; N]) -> Used {
+        Used {
+            space: SPACE,
+            accesses: accesses.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    fn writes() -> Used {
+        used([Access::write(Region::new(DeviceAddress::from_raw(64), 8))])
+    }
+
+    #[test]
+    fn commands_on_disjoint_rows_do_not_race() {
+        let mut order = Order::default();
+        let half = |start| Used {
+            rows: vec![(0, Rows::new(start, 4, [(3, 8)]))],
+            ..used([Access::write(Region::new(
+                DeviceAddress::from_raw(start),
+                20,
+            ))])
+        };
+        for (id, start) in [(0, 64), (1, 68), (2, 67)] {
+            order.uploaded(CommandId(id), half(start));
+        }
+        assert_eq!(order.started(CommandId(0)), None);
+        assert_eq!(order.started(CommandId(1)), None);
+        assert_eq!(order.started(CommandId(2)), Some(CommandId(0)));
     }
 
     #[test]
@@ -170,7 +218,7 @@ mod tests {
         let [first, second, third, fourth] = [0, 1, 2, 3].map(CommandId);
         let mut order = Order::default();
         for id in [first, second, third] {
-            order.uploaded(id, SPACE, &writes());
+            order.uploaded(id, writes());
         }
         assert_eq!(order.started(first), None);
         let after_first = order.signalled(first);
@@ -183,7 +231,7 @@ mod tests {
         // The host has seen two of three when it uploads.
         order.ended(first);
         order.ended(second);
-        order.uploaded(fourth, SPACE, &writes());
+        order.uploaded(fourth, writes());
         assert_eq!(order.started(fourth), Some(third));
         for id in [third, fourth] {
             order.ended(id);
@@ -194,9 +242,9 @@ mod tests {
     #[test]
     fn a_blocked_command_does_not_make_the_memory_grow() {
         let mut order = Order::default();
-        order.uploaded(CommandId(0), SPACE, &writes());
+        order.uploaded(CommandId(0), writes());
         for id in (1..5000).map(CommandId) {
-            order.uploaded(id, SPACE, &[]);
+            order.uploaded(id, used([]));
             assert_eq!(order.started(id), None);
             order.ended(id);
         }

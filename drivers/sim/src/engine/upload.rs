@@ -5,6 +5,7 @@ use super::command::{Command, CommandId};
 use super::configuration::DeviceId;
 use super::log::Occurrence;
 use super::memory::MemoryError;
+use super::order::Used;
 use super::simulation::{HostError, InFlight, Phase, Simulation};
 use super::status::{StatusError, StatusSlot};
 use super::time::Times;
@@ -129,8 +130,12 @@ impl Simulation {
         device.free_slots.remove(&slot);
         device.statistics.uploads += 1;
         self.interactions.uploads += 1;
-        self.order
-            .uploaded(id, device.configuration.space, &command.accesses);
+        let used = Used {
+            space: device.configuration.space,
+            accesses: command.accesses.clone(),
+            rows: command.rows.clone(),
+        };
+        self.order.uploaded(id, used);
         let area = &mut self.areas[device.configuration.space.index()];
         for wait in &command.waits {
             area.hold(wait.slot);

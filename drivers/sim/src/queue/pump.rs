@@ -273,6 +273,7 @@ impl Shared {
             waits,
             signals: signal,
             accesses: plan.accesses,
+            rows: plan.rows,
             queued: None,
             effect: Box::new(move |memory| started.run(memory)),
         };

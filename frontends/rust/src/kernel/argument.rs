@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Overwrite};
 use crate::element::{Element, first_invalid, takes_any_bits};
 use crate::layout::{Layout, View};
 use quipu_kernel::{GlobalMut, GlobalRef};
-use quipu_scheduler::overlap::Region;
+use quipu_scheduler::region::Region;
 use quipu_scheduler::{
     Access, AccessMode, ErrorKind, Passed, PassedParameter, RawArgument, Result,
 };
@@ -226,29 +226,41 @@ fn refuse_shared_bytes(
     accesses: &[Access<'_>],
     pass: impl FnOnce(&mut Passed),
 ) -> Result<()> {
+    let regions = regions_of(accesses, pass);
+    match accesses_overlap(accesses, |one, other| regions[one].meets(&regions[other])) {
+        None => Ok(()),
+        Some((one, other)) => Err(overlap(what, &accesses[one], &accesses[other])),
+    }
+}
+
+/// What a kernel touches of each of its accesses. `pass` says how they are seen.
+fn regions_of(accesses: &[Access<'_>], pass: impl FnOnce(&mut Passed)) -> Vec<Region> {
     let mut passed = Passed::default();
     pass(&mut passed);
-    let shapes: Vec<_> = passed
+    let mut shapes = passed
         .parameters
         .iter()
         .filter_map(|parameter| match parameter {
             PassedParameter::Memory { element, shape } => Some((*element, shape.as_deref())),
             _ => None,
-        })
-        .collect();
-    let region = |index: usize| {
-        let Access { offset, length, .. } = accesses[index];
-        match shapes.get(index) {
-            Some((element, Some((extents, strides)))) => {
-                region_of(offset, *element, extents, strides)
-            }
-            _ => Region::new(offset, length, []),
+        });
+    let region = |access: &Access<'_>| match shapes.next() {
+        Some((element, Some((extents, strides)))) => {
+            region_of(access.offset, element, extents, strides)
         }
+        _ => Region::new(access.offset, access.length, []),
     };
-    match accesses_overlap(accesses, |one, other| region(one).meets(&region(other))) {
-        None => Ok(()),
-        Some((one, other)) => Err(overlap(what, &accesses[one], &accesses[other])),
-    }
+    accesses.iter().map(region).collect()
+}
+
+/// The rows of those accesses that have gaps, as a [`Request`](quipu_scheduler::Request) names them.
+#[cold]
+pub(crate) fn rows_with_gaps(
+    accesses: &[Access<'_>],
+    pass: impl FnOnce(&mut Passed),
+) -> Vec<(usize, Region)> {
+    let regions = regions_of(accesses, pass).into_iter().enumerate();
+    regions.filter(|(_, region)| region.has_gaps()).collect()
 }
 
 /// An array from `start` on whose elements have so many bytes, and whose neighbours along each dimension are so many elements apart.

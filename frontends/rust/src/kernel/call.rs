@@ -142,6 +142,12 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
 
     /// What is passed for it to code that a driver compiles.
     fn pass(&self, to: &mut Passing<'_>);
+
+    /// As [`Stored::has_gaps`].
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        false
+    }
 }
 
 /// What can be passed for a parameter of a kernel that is handed to threads by `P`.
@@ -260,6 +266,11 @@ macro_rules! kept {
 
             fn pass(&self, to: &mut Passing<'_>) {
                 Stored::pass(self, to);
+            }
+
+            #[inline]
+            fn has_gaps(&self) -> bool {
+                Stored::has_gaps(self)
             }
         }
     )*};
@@ -468,6 +479,11 @@ macro_rules! tuples {
 
             fn pass(&self, to: &mut Passing<'_>) {
                 $(self.$at.pass(to);)*
+            }
+
+            #[inline]
+            fn has_gaps(&self) -> bool {
+                false $(|| self.$at.has_gaps())*
             }
         }
 
@@ -769,6 +785,11 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
 
     fn add_parameters(&self, passed: &mut Passed) {
         self.kept.pass(&mut Passing::new(&[], false, passed));
+    }
+
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        self.kept.has_gaps()
     }
 }
 

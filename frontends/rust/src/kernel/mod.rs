@@ -64,7 +64,9 @@ pub use native::{Native, native};
 
 #[cfg(feature = "serve")]
 pub(crate) use argument::region_of;
-pub(crate) use argument::{collect, host_views, placed, refuse_gaps, refuse_overlap};
+pub(crate) use argument::{
+    collect, host_views, placed, refuse_gaps, refuse_overlap, rows_with_gaps,
+};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
 pub(crate) use call::cannot_run;
 #[cfg(feature = "serve")]

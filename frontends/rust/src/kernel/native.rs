@@ -111,4 +111,9 @@ where
     fn add_parameters(&self, passed: &mut Passed) {
         self.stored.pass(&mut Passing::new(&[], false, passed));
     }
+
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        self.stored.has_gaps()
+    }
 }

@@ -83,6 +83,12 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     fn add_parameters(&self, passed: &mut Passed) {
         let _ = passed;
     }
+
+    /// True if it takes views with gaps between their rows, and leaves the gaps alone: all but a text, which is given addresses.
+    #[inline]
+    fn has_gaps(&self) -> bool {
+        false
+    }
 }
 
 /// One of any type.
@@ -134,5 +140,9 @@ impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
 
     fn add_parameters(&self, passed: &mut Passed) {
         (**self).add_parameters(passed);
+    }
+
+    fn has_gaps(&self) -> bool {
+        (**self).has_gaps()
     }
 }

@@ -6,7 +6,7 @@ use crate::element::Element;
 use crate::kernel::source;
 use crate::kernel::{
     Accesses, EachBody, FillBody, Launch, LaunchBody, Lengths, Passing, Prepared, Shared,
-    SharedArguments, Stored, cannot_run, placed, refuse_gaps, refuse_overlap,
+    SharedArguments, Stored, cannot_run, placed, refuse_gaps, refuse_overlap, rows_with_gaps,
 };
 use crate::layout::Layout;
 use crate::parcel::Contained;
@@ -14,8 +14,8 @@ use quipu_kernel::level::UNOPTIMISED;
 use quipu_kernel::{AcceleratorLimits, Extent, KernelError, WorkDivision};
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{
-    Access, AccessMode, BuiltInKernel, DeviceKind, Event, KernelAttributes, RawArgument, Request,
-    Result,
+    Access, AccessMode, BuiltInKernel, DeviceKind, Event, KernelAttributes, RawArgument, Region,
+    Request, Result,
 };
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -196,6 +196,19 @@ fn divided<I: IntoDivision<D>, const D: usize>(
     Ok(division.into_division(limits)?)
 }
 
+/// The rows that a launch touches of views with gaps between them.
+#[inline]
+fn rows_of<P: Prepared<D>, const D: usize>(
+    prepared: &P,
+    accesses: &[Access<'_>],
+) -> Vec<(usize, Region)> {
+    if prepared.has_gaps() {
+        rows_with_gaps(accesses, |passed| prepared.add_parameters(passed))
+    } else {
+        Vec::new()
+    }
+}
+
 impl Queue {
     /// Launches a kernel: a [call](crate::kernel::Call) of what `#[kernel]` made, or a
     /// [native](crate::native) one.
@@ -351,7 +364,12 @@ impl Queue {
             allowances,
         };
         let groups = division.block_count() as u64;
-        let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(&accesses));
+        let rows = rows_of(&body.prepared, &accesses);
+        let request = Request {
+            regions: &rows,
+            ..self.request(&accesses)
+        };
+        let enqueued = enqueue.enqueue(self.core(), body, groups, &request);
         enqueued.map_err(|error| placed(error, places))
     }
 
@@ -365,7 +383,12 @@ impl Queue {
         self.check_launch(&body.prepared, accesses)?;
         let places = body.prepared.places();
         let groups = body.division.block_count() as u64;
-        let enqueued = enqueue.enqueue(self.core(), body, groups, &self.request(accesses));
+        let rows = rows_of(&body.prepared, accesses);
+        let request = Request {
+            regions: &rows,
+            ..self.request(accesses)
+        };
+        let enqueued = enqueue.enqueue(self.core(), body, groups, &request);
         enqueued.map_err(|error| placed(error, places))
     }
 

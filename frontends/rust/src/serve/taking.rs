@@ -13,8 +13,8 @@ use quipu_kernel::{
     Partition, Reading, ReadingView, Unpartitioned, ValueParameter, WorkDivision,
 };
 use quipu_node::Parameter;
-use quipu_scheduler::overlap::Region;
 use quipu_scheduler::portable::Extents;
+use quipu_scheduler::region::Region;
 use quipu_scheduler::{Error, ErrorKind, RawArgument, Result};
 
 /// What was passed, and not taken yet.
