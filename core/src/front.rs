@@ -86,7 +86,11 @@ impl Queue {
         task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
         request: &Request<'_>,
     ) -> Result<Event> {
-        self.enqueue(TaskBody::<false, _>(Some(Box::new(task))), 1, request)
+        self.enqueue(
+            TaskBody::<false, _>(Some(Box::new(task))),
+            1,
+            &without_rows(request),
+        )
     }
 
     /// The driver's own queue behind this one, of a type that the driver's crate
@@ -106,7 +110,11 @@ impl Queue {
         call: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
         request: &Request<'_>,
     ) -> Result<Event> {
-        self.enqueue(TaskBody::<true, _>(Some(Box::new(call))), 1, request)
+        self.enqueue(
+            TaskBody::<true, _>(Some(Box::new(call))),
+            1,
+            &without_rows(request),
+        )
     }
 
     /// Calls a closure that puts work of its own into the driver's queue. The closure gets the native memory of the
@@ -367,6 +375,14 @@ impl Queue {
             steps: steps.to_vec(),
         };
         self.enqueue(TransferBody::<READ>(Box::new(transfer)), 1, &request)
+    }
+}
+
+/// A closure on the host may be given copies of what it accesses, which go back with all that is between the rows.
+fn without_rows<'a>(request: &Request<'a>) -> Request<'a> {
+    Request {
+        regions: &[],
+        ..*request
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! Of regions whose rows are equally far apart that is found out exactly. A row of one starts so many steps of each kind after a row of
 //! the other, and the rows share a byte if less than a row is left then. Of regions whose steps lead into each other it is not looked
-//! at whether rows miss each other: they overlap if their spans do.
+//! at whether rows miss each other: they overlap if their spans do. The steps of one region never do: see [`Region::new`].
 //!
 //! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles, so it is
 //! known which bytes of a region a later one leaves alone ([`Region::without`]).
@@ -23,7 +23,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart.
+    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows overlap, or lie
+    /// between those of another step, it is all from the first byte to the last.
     pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut steps: SmallVec<[(u64, u64); 3]> =
             steps.into_iter().filter(|(count, _)| *count > 1).collect();
@@ -32,7 +33,17 @@ impl Region {
         while let Some(touching) = steps.iter().position(|(_, stride)| *stride == row) {
             row = row.saturating_mul(steps.remove(touching).0);
         }
-        Self { start, row, steps }
+        steps.sort_unstable_by_key(|(_, stride)| std::cmp::Reverse(*stride));
+        let region = Self { start, row, steps };
+        // The longest step first, and each leads past all that lies within it.
+        let mut span = row;
+        for (count, stride) in region.steps.iter().rev() {
+            if *stride < span {
+                return Self::of(region.range());
+            }
+            span = span.saturating_add(stride.saturating_mul(count - 1));
+        }
+        region
     }
 
     /// The bytes of a range.
@@ -94,22 +105,22 @@ impl Region {
             && other.without(self).is_some_and(|left| left.is_empty())
     }
 
-    /// Its steps, the longest first, if each leads past what lies within it.
-    fn nested(&self) -> Option<SmallVec<[(u64, u64); 3]>> {
-        let mut steps = self.steps.clone();
-        steps.sort_unstable_by_key(|(_, stride)| *stride);
-        let mut span = self.row;
-        for (count, stride) in &steps {
-            if *stride < span {
-                return None;
-            }
-            span = span.saturating_add(stride.saturating_mul(count - 1));
-        }
-        steps.reverse();
-        Some(steps)
+    /// The ranges of its rows.
+    pub fn rows(&self) -> impl Iterator<Item = Range<u64>> {
+        let count: u64 = self.steps.iter().map(|(count, _)| count).product();
+        (0..count).map(|number| {
+            let mut left = number;
+            let further = self.steps.iter().map(|(count, stride)| {
+                let at = left % count;
+                left /= count;
+                at * stride
+            });
+            let start = self.start + further.sum::<u64>();
+            start..start + self.row
+        })
     }
 
-    /// Whether one of its bytes is in a range, exactly if its steps are [nested](Self::nested).
+    /// Whether one of its bytes is in a range.
     fn touches(&self, range: &Range<u64>) -> bool {
         /// The rows from `start` on, of these steps.
         fn rows_touch(start: u64, row: u64, steps: &[(u64, u64)], range: &Range<u64>) -> bool {
@@ -132,22 +143,20 @@ impl Region {
         }
         let own = self.range();
         let spans_meet = own.start < range.end && range.start < own.end;
-        spans_meet
-            && self
-                .nested()
-                .is_none_or(|steps| rows_touch(self.start, self.row, &steps, range))
+        spans_meet && rows_touch(self.start, self.row, &self.steps, range)
     }
 
-    /// The same bytes as rectangles, `most` at most. If they are more, or its rows overlap, all bytes from its first to its last.
-    pub(crate) fn in_rectangles(&self, most: u64) -> Regions {
-        let steps = self.nested().filter(|_| most > 0).unwrap_or_default();
-        let Some((inner, outer)) = steps.split_last() else {
-            return Regions::from_iter([Self::of(self.range())]);
+    /// The same bytes as rectangles, `most` at most. If they are more, all bytes from its first to its last.
+    #[must_use]
+    pub fn in_rectangles(&self, most: u64) -> Regions {
+        let span = || Regions::from_iter([Self::of(self.range())]);
+        let Some((inner, outer)) = self.steps.split_last().filter(|_| most > 0) else {
+            return span();
         };
         let mut starts: SmallVec<[u64; 4]> = SmallVec::from_slice(&[self.start]);
         for (count, stride) in outer {
             if *count > most || starts.len() as u64 * count > most {
-                return Regions::from_iter([Self::of(self.range())]);
+                return span();
             }
             let further = |start: &u64| {
                 let start = *start;
@@ -233,8 +242,11 @@ impl Region {
     }
 }
 
+/// Rectangles that a command's region may be recorded as.
+pub const MOST_RECTANGLES: u64 = 16;
+
 /// A few regions.
-pub(crate) type Regions = SmallVec<[Region; 4]>;
+pub type Regions = SmallVec<[Region; 4]>;
 
 /// Some columns, in bytes, of some rows of a matrix.
 #[derive(Clone, Debug)]
@@ -450,15 +462,14 @@ mod tests {
         let all = Region::of(0..200);
         assert_eq!(box_of(3).without(&all), Some(Regions::new()));
         assert_eq!(all.without(&box_of(3)), None);
-        let again_and_again = Region::new(0, 2, [(3, 0)]);
-        assert_eq!(again_and_again.without(&all), Some(Regions::new()));
-        assert_eq!(all.without(&again_and_again), None);
         let other_matrix = Region::new(0, 2, [(3, 9)]);
         assert_eq!(Region::new(0, 2, [(3, 8)]).without(&other_matrix), None);
     }
 
     #[test]
-    fn rows_that_touch_are_one() {
+    fn rows_that_touch_or_overlap_are_one() {
+        assert_eq!(Region::new(1, 2, [(3, 0)]), Region::of(1..3));
+        assert_eq!(Region::new(1, 2, [(3, 4), (2, 7)]), Region::of(1..18));
         let whole = Region::new(5, 4, [(3, 24), (6, 4)]);
         assert_eq!(whole, Region::of(5..77));
         assert_eq!(Region::new(5, 4, [(3, 25), (6, 4)]).steps.len(), 1);
@@ -472,6 +483,7 @@ mod tests {
             Region::new(10, 3, [(4, 7)]),
         ] {
             let own = bytes(&region);
+            assert_eq!(own, region.rows().flatten().collect());
             let rectangles = region.in_rectangles(16);
             assert_eq!(own, rectangles.iter().flat_map(bytes).collect());
             assert!(rectangles.iter().all(|one| one.steps.len() == 1));

@@ -131,7 +131,12 @@ impl Recording {
         task: impl FnMut(&[RawArgument]) -> Result<()> + Send + 'static,
         request: &NodeRequest<'_>,
     ) -> Result<Node> {
-        self.record(queue, RepeatedTask(Box::new(task)), 1, request)
+        // As for `Queue::host_task`: it may be given copies.
+        let request = NodeRequest {
+            regions: &[],
+            ..*request
+        };
+        self.record(queue, RepeatedTask(Box::new(task)), 1, &request)
     }
 
     /// Records a marker: over when `after` is, or, without any, when all that was

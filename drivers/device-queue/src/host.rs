@@ -13,6 +13,7 @@ use quipu_scheduler::error::Result;
 use quipu_scheduler::native::panicked;
 use quipu_scheduler::operation::{Migration, Operation};
 use quipu_scheduler::{ErrorKind, RawArgument, SpaceId};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<V: Vendor> Work<'_, V> {
@@ -137,13 +138,28 @@ impl<V: Vendor> Work<'_, V> {
                 catch_unwind(run).unwrap_or_else(|panic| Err(panicked(command.label(), panic)))?;
             }
         }
-        for argument in command.arguments() {
-            if argument.mode().writes() {
-                let to = self.bytes(argument)?;
-                let from = copies.bytes(argument);
-                let written = self.vendor().write(device, to.allocation, to.offset, from);
-                written.map_err(failed)?;
+        for (at, argument) in command.arguments().iter().enumerate() {
+            if !argument.mode().writes() {
+                continue;
             }
+            let to = self.bytes(argument)?;
+            let from = copies.bytes(argument);
+            let mut write = |range: Range<usize>| {
+                let (offset, bytes) = (to.offset + range.start as u64, &from[range]);
+                let written = self.vendor().write(device, to.allocation, offset, bytes);
+                written.map_err(failed)
+            };
+            let Some(region) = command.region(at) else {
+                let all = 0..argument.length() as usize;
+                write(all)?;
+                continue;
+            };
+            // What is between the rows may be another command's meanwhile.
+            let start = argument.offset();
+            let mut rows = region.rows();
+            rows.try_for_each(|row| {
+                write((row.start - start) as usize..(row.end - start) as usize)
+            })?;
         }
         Ok(())
     }

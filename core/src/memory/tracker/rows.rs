@@ -21,11 +21,8 @@ use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::error::Error;
 use crate::limits::{COMPACT_AT, MAX_READERS, MOST_USERS};
-use crate::region::{Region, Regions};
+use crate::region::{MOST_RECTANGLES, Region, Regions};
 use smallvec::SmallVec;
-
-/// Rectangles that a command's region may be recorded as.
-const MOST_RECTANGLES: u64 = 16;
 
 /// A command that uses a region.
 #[derive(Clone, Debug)]

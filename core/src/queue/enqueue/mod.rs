@@ -129,7 +129,7 @@ pub struct Request<'a> {
     /// What it touches, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
     /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last of
-    /// its bytes. Commands on rows that share no byte are not ordered.
+    /// its bytes. Commands on rows that share no byte are not ordered. Only of launches: a closure on the host has whole accesses.
     pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use super::command::CommandId;
 use super::configuration::SpaceId;
 use super::memory::Access;
-use quipu_scheduler::Region as Rows;
+use quipu_scheduler::region::{MOST_RECTANGLES, Region as Rows, Regions};
 
 /// Commands that are ordered before something, sorted.
 pub(crate) type Before = Arc<Vec<CommandId>>;
@@ -40,20 +40,20 @@ impl Used {
             && self.accesses.iter().enumerate().any(|(own, access)| {
                 let mut others = other.accesses.iter().enumerate();
                 others.any(|(at, with)| {
-                    access.conflicts(*with) && self.rows_of(own).meets(&other.rows_of(at))
+                    let others = other.rows_of(at);
+                    let meets = |rows: &Rows| others.iter().any(|with| rows.meets(with));
+                    access.conflicts(*with) && self.rows_of(own).iter().any(meets)
                 })
             })
     }
 
-    fn rows_of(&self, access: usize) -> Rows {
+    /// As the core's trackers see them.
+    fn rows_of(&self, access: usize) -> Regions {
         let rows = self.rows.iter().find(|(of, _)| *of == access);
-        rows.map_or_else(
-            || {
-                let region = self.accesses[access].region;
-                Rows::new(region.address.to_raw(), region.length, [])
-            },
-            |(_, rows)| rows.clone(),
-        )
+        let region = self.accesses[access].region;
+        let range = || Rows::new(region.address.to_raw(), region.length, []);
+        let rows = rows.map_or_else(range, |(_, rows)| rows.clone());
+        rows.in_rectangles(MOST_RECTANGLES)
     }
 }
 

@@ -19,6 +19,7 @@ mod nesting;
 mod observation;
 mod order;
 mod refusals;
+mod rows;
 mod scale;
 mod tasks;
 mod threads;
@@ -60,6 +61,7 @@ pub fn suite() -> Vec<Case> {
         nesting::cases(),
         tasks::cases(),
         threads::cases(),
+        rows::cases(),
         endings::cases(),
         refusals::cases(),
         scale::cases(),

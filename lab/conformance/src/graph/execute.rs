@@ -224,6 +224,7 @@ impl Host<'_> {
         let accesses = Self::accesses(&self.buffers, &regions);
         let request = Request {
             accesses: &accesses,
+            regions: &rows_of(&regions),
             waits: &waits,
             unknown_access: work.is_unknown(),
             label: None,
@@ -231,6 +232,7 @@ impl Host<'_> {
         let mix = |groups: u32, fate: Fate, spin: u32| Mix {
             id,
             modes: regions.iter().map(|region| region.mode).collect(),
+            rows: regions.iter().map(|region| region.rows).collect(),
             groups,
             fate,
             spin,
@@ -480,6 +482,13 @@ impl Host<'_> {
     }
 }
 
+/// The rows of regions that have some.
+fn rows_of(regions: &[Region]) -> Vec<(usize, quipu_scheduler::Region)> {
+    let rows = regions.iter().enumerate();
+    rows.filter_map(|(at, region)| Some((at, region.in_core()?)))
+        .collect()
+}
+
 /// Records a graph.
 fn record(
     plan: &RecordingPlan,
@@ -496,6 +505,7 @@ fn record(
         let accesses = Host::accesses(buffers, &regions);
         let request = NodeRequest {
             accesses: &accesses,
+            regions: &rows_of(&regions),
             after: &after,
             unknown_access: work.is_unknown(),
             label: None,
@@ -503,6 +513,7 @@ fn record(
         let mix = |groups: u32, fate: Fate, spin: u32| Mix {
             id: *id,
             modes: regions.iter().map(|region| region.mode).collect(),
+            rows: regions.iter().map(|region| region.rows).collect(),
             groups,
             fate,
             spin,

@@ -2,8 +2,8 @@
 
 use super::order::MOST_USERS;
 use super::plan::{
-    BufferPlan, End, Fate, Id, Plan, QueuePlan, RecordedPlan, RecordingPlan, Region, Shape, Step,
-    Work,
+    BufferPlan, End, Fate, Id, Plan, QueuePlan, RecordedPlan, RecordingPlan, Region, Rows, Shape,
+    Step, Work,
 };
 use super::random::Random;
 use crate::fixture::{Fault, Graphs, share_one_space};
@@ -16,6 +16,8 @@ struct Maker {
     graphs: Graphs,
     random: Random,
     plan: Plan,
+    /// Kernels are launched. Where they are host tasks, these have all that is between their rows.
+    launches: bool,
     /// Events that there are, by context; user events are in all.
     events: Vec<Id>,
     commands: Vec<Id>,
@@ -71,6 +73,9 @@ pub(super) fn generate(seed: u64, devices: &[Device], graphs: Graphs) -> Plan {
             one_space: share_one_space(devices),
             fault: None,
         },
+        launches: devices
+            .iter()
+            .all(|device| device.driver().runs_native_code()),
         graphs,
         random,
         events: Vec::new(),
@@ -195,7 +200,9 @@ impl Maker {
             Some(recording) if self.random.percent(25) => Work::Graph(recording.clone()),
             _ => self.work(context),
         };
-        let can_be_posted = matches!(work, Work::Kernel { .. } | Work::Graph(_));
+        // How a command on rows ends is not always known beforehand, so it has an event.
+        let can_be_posted = matches!(work, Work::Kernel { .. } | Work::Graph(_))
+            && work.regions().iter().all(|region| region.rows.is_none());
         let posted = can_be_posted && self.random.percent(15);
         Step::Command {
             queue,
@@ -247,7 +254,7 @@ impl Maker {
         match kind {
             0..=54 => self.kernel(context),
             55..=62 => {
-                let (regions, fate) = (self.regions(context, true), self.fate());
+                let (regions, fate) = (self.regions(context, true, false), self.fate());
                 Work::Task {
                     regions,
                     unknown: self.random.percent(40),
@@ -279,7 +286,7 @@ impl Maker {
             1 => 2 + self.random.index(30) as u32,
             _ => 1,
         };
-        let mut regions = self.regions(context, groups == 1);
+        let mut regions = self.regions(context, groups == 1, true);
         if groups == 0 {
             // Of what it says it overwrites and does not, nothing is known.
             for region in &mut regions {
@@ -303,7 +310,7 @@ impl Maker {
 
     /// What a kernel accesses: reads first. Regions that are written overlap no
     /// others, unless one thread runs it all.
-    fn regions(&mut self, context: usize, may_overlap: bool) -> Vec<Region> {
+    fn regions(&mut self, context: usize, may_overlap: bool, have_rows: bool) -> Vec<Region> {
         let most = if self.random.percent(8) { 9 } else { 4 };
         let mut regions: Vec<Region> = Vec::new();
         for _ in 0..self.random.index(most) {
@@ -312,9 +319,16 @@ impl Maker {
                 2 | 3 => AccessMode::ReadWrite,
                 _ => AccessMode::Overwrite,
             };
-            let Some(region) = self.region(context, mode, 96) else {
+            let Some(mut region) = self.region(context, mode, 96) else {
                 break;
             };
+            if have_rows
+                && self.launches
+                && mode != AccessMode::Overwrite
+                && self.random.percent(40)
+            {
+                self.take_rows(&mut region);
+            }
             let mut used: Vec<usize> = regions.iter().map(|other| other.buffer).collect();
             used.push(region.buffer);
             used.sort_unstable();
@@ -336,6 +350,23 @@ impl Maker {
         regions
     }
 
+    /// Makes the region one of rows. Of each buffer most are of one matrix.
+    fn take_rows(&mut self, region: &mut Region) {
+        let stride = match self.random.index(8) {
+            0 => 3 + self.random.index(8),
+            _ => 5 + region.buffer % 3,
+        };
+        let rows = Rows {
+            row: 1 + self.random.index(stride),
+            stride,
+        };
+        if let Some(further) = region.len().checked_sub(rows.row) {
+            let span = further / stride * stride + rows.row;
+            region.range.end = region.range.start + span;
+            region.rows = Some(rows);
+        }
+    }
+
     fn region(&mut self, context: usize, mode: AccessMode, most: usize) -> Option<Region> {
         let own: Vec<usize> = self
             .live_buffers
@@ -349,6 +380,7 @@ impl Maker {
             buffer,
             range,
             mode,
+            rows: None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! What the graphs' kernels do: the same code on the device's bytes and on the
 //! model's.
 
-use super::plan::{Fate, Id, Region};
+use super::plan::{Fate, Id, Region, Rows};
 use super::random::scramble;
 use crate::printed::{Printed, mix, number_of, passed};
 use crate::support::boom;
@@ -15,6 +15,8 @@ use std::ops::Range;
 pub(super) struct Mix {
     pub(super) id: Id,
     pub(super) modes: Vec<AccessMode>,
+    /// For each of its arguments, if it touches rows alone. Empty if none does.
+    pub(super) rows: Vec<Option<Rows>>,
     pub(super) groups: u32,
     pub(super) fate: Fate,
     pub(super) spin: u32,
@@ -43,7 +45,8 @@ impl Mix {
         let Some(number) = number_of(&self.modes) else {
             return Err(self);
         };
-        if overlap || self.fate != Fate::Fine {
+        let has_rows = regions.iter().any(|region| region.rows.is_some());
+        if overlap || has_rows || self.fate != Fate::Fine {
             return Err(self);
         }
         let seed = scramble(u64::from(self.id));
@@ -86,9 +89,13 @@ impl Mix {
     /// As [`Mix::work`].
     unsafe fn mix(&self, seed: u64, arguments: &[RawArgument], groups: Range<u32>) {
         let mut hash = seed;
-        for (argument, mode) in arguments.iter().zip(&self.modes) {
+        let is_touched = |number: usize, index: &usize| {
+            let rows = self.rows.get(number).copied().flatten();
+            rows.is_none_or(|rows| rows.have(*index))
+        };
+        for (number, (argument, mode)) in arguments.iter().zip(&self.modes).enumerate() {
             if *mode == AccessMode::Read {
-                for index in 0..argument.length {
+                for index in (0..argument.length).filter(|index| is_touched(number, index)) {
                     // SAFETY: within the argument.
                     let byte = unsafe { argument.pointer.add(index).read() };
                     hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
@@ -101,7 +108,8 @@ impl Mix {
                 if *mode == AccessMode::Read {
                     continue;
                 }
-                for index in piece(argument.length, group, self.groups) {
+                let own = piece(argument.length, group, self.groups);
+                for index in own.filter(|index| is_touched(number, index)) {
                     // SAFETY: within the argument, and this group's.
                     let byte = unsafe { argument.pointer.add(index) };
                     let old = if *mode == AccessMode::ReadWrite {
@@ -124,6 +132,7 @@ pub(crate) fn mix_natively(seed: u64, modes: Vec<AccessMode>, groups: u32) -> im
     let mix = Mix {
         id: 0,
         modes,
+        rows: Vec::new(),
         groups,
         fate: Fate::Fine,
         spin: 0,

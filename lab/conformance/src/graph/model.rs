@@ -41,6 +41,9 @@ struct Model<'a> {
     outcomes: &'a Outcomes,
     bytes: Vec<Vec<u8>>,
     poison: Vec<Vec<Option<Causes>>>,
+    /// The same, with what is around the rows of a failed command, and with failures before that one: whoever is on other rows
+    /// may fail as well, and each of these may be named.
+    around: Vec<Vec<Option<Causes>>>,
     /// How events ended: `None` if well.
     failed: HashMap<Id, Option<Causes>>,
     reads: HashMap<Id, Vec<u8>>,
@@ -53,6 +56,7 @@ pub(super) fn predict(plan: &Plan, outcomes: &Outcomes) -> Result<Predicted, Str
         outcomes,
         bytes: plan.buffers.iter().map(|b| vec![0; b.bytes]).collect(),
         poison: plan.buffers.iter().map(|b| vec![None; b.bytes]).collect(),
+        around: plan.buffers.iter().map(|b| vec![None; b.bytes]).collect(),
         failed: HashMap::new(),
         reads: HashMap::new(),
     };
@@ -66,11 +70,14 @@ pub(super) fn predict(plan: &Plan, outcomes: &Outcomes) -> Result<Predicted, Str
     let buffers = model
         .bytes
         .into_iter()
-        .zip(model.poison)
-        .map(|(bytes, poison)| {
-            let each = bytes.into_iter().zip(poison);
-            each.map(|(byte, poison)| poison.map_or(Ok(byte), Err))
-                .collect()
+        .zip(model.poison.into_iter().zip(model.around))
+        .map(|(bytes, (poison, around))| {
+            let each = bytes.into_iter().zip(poison.into_iter().zip(around));
+            each.map(|(byte, (poison, around))| match poison {
+                None => Ok(byte),
+                Some(causes) => Err(around.unwrap_or(causes)),
+            })
+            .collect()
         })
         .collect();
     Ok(Predicted {
@@ -163,22 +170,33 @@ impl Model<'_> {
             }
         }
         let regions = work.regions();
+        let touched = work.touched();
+        let with_touched = || regions.iter().zip(&touched);
         // What an access of the same command overwrites before is no poison.
-        let mut healed: Vec<&Region> = Vec::new();
-        for region in &regions {
-            if region.mode.reads() {
-                for at in region.range.clone() {
-                    let own = healed
-                        .iter()
-                        .any(|own| own.buffer == region.buffer && own.range.contains(&at));
-                    if let (false, Some(more)) = (own, &self.poison[region.buffer][at]) {
+        let mut healed: Vec<(usize, usize)> = Vec::new();
+        let mut possible = None;
+        for (region, touched) in with_touched() {
+            for (at, is_touched) in region.range.clone().zip(touched) {
+                let byte = (region.buffer, at);
+                if region.mode.reads() && !healed.contains(&byte) {
+                    if let Some(more) = &self.around[region.buffer][at] {
+                        join(&mut possible, more);
+                    }
+                    if let (true, Some(more)) = (is_touched, &self.poison[region.buffer][at]) {
                         join(&mut causes, more);
                     }
                 }
             }
             if region.mode.writes() {
-                healed.push(region);
+                let bytes = region.range.clone().zip(touched);
+                let own = bytes.filter(|(_, is_touched)| **is_touched);
+                healed.extend(own.map(|(at, _)| (region.buffer, at)));
             }
+        }
+        if let Some(possible) = &possible
+            && (causes.is_some() || self.failed_with(id, possible))
+        {
+            join(&mut causes, possible);
         }
         let own = causes.is_none();
         if own {
@@ -203,8 +221,19 @@ impl Model<'_> {
         }
         self.ended(id, causes, own)?;
         let causes = self.failed.get(&id).cloned().flatten();
-        for region in regions.iter().filter(|region| region.mode.writes()) {
-            self.poison[region.buffer][region.range.clone()].fill(causes.clone());
+        for (region, touched) in with_touched().filter(|(region, _)| region.mode.writes()) {
+            for (at, is_touched) in region.range.clone().zip(touched) {
+                let around = &mut self.around[region.buffer][at];
+                if *is_touched {
+                    self.poison[region.buffer][at].clone_from(&causes);
+                    if causes.is_none() {
+                        *around = None;
+                    }
+                }
+                if let Some(causes) = &causes {
+                    join(around, causes);
+                }
+            }
         }
         if causes.is_none() {
             self.perform(id, work);
@@ -212,6 +241,15 @@ impl Model<'_> {
             self.reads.insert(id, vec![UNREAD; *bytes]);
         }
         Ok(())
+    }
+
+    /// True if the step failed because of one of these.
+    fn failed_with(&self, id: Id, causes: &Causes) -> bool {
+        matches!(
+            self.outcomes.get(&id),
+            Some(Outcome::Failed { origin: Some(origin), dependency: true, .. })
+                if causes.contains(origin)
+        )
     }
 
     fn was_asked_to_cancel(&self, id: Id) -> bool {
@@ -273,6 +311,7 @@ impl Model<'_> {
         let mix = Mix {
             id,
             modes: regions.iter().map(|region| region.mode).collect(),
+            rows: regions.iter().map(|region| region.rows).collect(),
             groups,
             fate: Fate::Fine,
             spin: 0,

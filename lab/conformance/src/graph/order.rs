@@ -118,12 +118,19 @@ impl Order {
         // What of a mapping is in this queue waits for no more.
         let turn = mine;
         let regions = work.regions();
-        for region in &regions {
-            for byte in &self.buffers[region.buffer][region.range.clone()] {
-                mine.add(byte.writer);
+        let touched = work.touched();
+        for (region, touched) in regions.iter().zip(&touched) {
+            let bytes = &self.buffers[region.buffer][region.range.clone()];
+            for (byte, is_touched) in bytes.iter().zip(touched) {
+                let mut waits = byte.writer;
                 if region.mode.writes() {
-                    mine.add(byte.readers);
+                    waits.add(byte.readers);
                 }
+                if !is_touched {
+                    // It may count as its own.
+                    waits.must = 0;
+                }
+                mine.add(waits);
             }
         }
         if let Work::Graph(recording) = work {
@@ -137,9 +144,17 @@ impl Order {
         if let Work::Graph(recording) = work {
             self.launches.insert(recording.number, mine);
         }
-        for region in &regions {
-            for byte in &mut self.buffers[region.buffer][region.range.clone()] {
-                if region.mode.writes() {
+        for (region, touched) in regions.iter().zip(&touched) {
+            let bytes = &mut self.buffers[region.buffer][region.range.clone()];
+            for (byte, is_touched) in bytes.iter_mut().zip(touched) {
+                if !is_touched {
+                    let known = if region.mode.writes() {
+                        &mut byte.writer
+                    } else {
+                        &mut byte.readers
+                    };
+                    known.may |= mine.may;
+                } else if region.mode.writes() {
                     byte.writer = mine;
                     byte.readers = Waits::default();
                 } else {

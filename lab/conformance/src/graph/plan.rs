@@ -83,11 +83,15 @@ impl RecordingPlan {
     pub fn regions(&self) -> Vec<Region> {
         let mut touched: BTreeMap<(usize, usize), (bool, bool)> = BTreeMap::new();
         for (_, command) in &self.commands {
-            for region in command.work.regions() {
+            let of_command = command.work.touched();
+            for (region, of_region) in command.work.regions().iter().zip(of_command) {
+                // What is between rows is taken for written, and what is behind the last is not.
+                let last = of_region.iter().rposition(|is_touched| *is_touched);
+                let end = region.range.start + last.map_or(0, |last| last + 1);
                 for at in region.range.clone() {
                     let (read, written) = touched.entry((region.buffer, at)).or_default();
                     *read |= region.mode.reads() && !*written;
-                    *written |= region.mode.writes();
+                    *written |= region.mode.writes() && at < end;
                 }
             }
         }
@@ -97,6 +101,7 @@ impl RecordingPlan {
                 buffer: *buffer,
                 range: *at..*at + 1,
                 mode,
+                rows: None,
             })
         };
         let reads = of(AccessMode::Read, |(read, _)| *read);
@@ -258,9 +263,50 @@ pub struct Region {
     pub range: Range<usize>,
     /// How they are accessed.
     pub mode: AccessMode,
+    /// If only rows of them are accessed.
+    pub rows: Option<Rows>,
+}
+
+/// Rows of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// Bytes of a row.
+    pub row: usize,
+    /// Bytes from one row to the next.
+    pub stride: usize,
+}
+
+impl Rows {
+    /// Whether a byte of the region is one of a row's.
+    #[must_use]
+    pub fn have(&self, index: usize) -> bool {
+        index % self.stride < self.row
+    }
 }
 
 impl Region {
+    /// Whether it accesses this byte of the buffer.
+    #[must_use]
+    pub fn touches(&self, at: usize) -> bool {
+        self.range.contains(&at)
+            && self
+                .rows
+                .is_none_or(|rows| rows.have(at - self.range.start))
+    }
+
+    /// The rows, as the core is told of them.
+    #[must_use]
+    pub fn in_core(&self) -> Option<quipu_scheduler::Region> {
+        let Rows { row, stride } = self.rows?;
+        let count = self.len().div_ceil(stride) as u64;
+        let steps = [(count, stride as u64)];
+        Some(quipu_scheduler::Region::new(
+            self.range.start as u64,
+            row as u64,
+            steps,
+        ))
+    }
+
     /// Bytes.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -283,7 +329,48 @@ pub struct Shape {
     pub strides: Vec<Stride>,
 }
 
+impl Shape {
+    /// Which of so many bytes of a side it moves. The core asks no further if there are no gaps between its rows.
+    fn touched(&self, bytes: usize, stride: fn(&Stride) -> u64) -> Vec<bool> {
+        let steps = self.strides.iter().map(|step| (step.count, stride(step)));
+        let has_gaps = quipu_scheduler::Region::new(0, self.row as u64, steps).has_gaps();
+        let mut touched = vec![!has_gaps; bytes];
+        let further = |starts: Vec<usize>, step: &Stride| {
+            let all = starts.into_iter().flat_map(|start| {
+                (0..step.count).map(move |at| start + (at * stride(step)) as usize)
+            });
+            all.collect()
+        };
+        let starts = self.strides.iter().fold(vec![0], further);
+        let moved = starts.into_iter().flat_map(|start| start..start + self.row);
+        moved.for_each(|byte| touched[byte] = true);
+        touched
+    }
+}
+
 impl Work {
+    /// For each of its regions, whether each of its bytes is really touched, and not only what is around it.
+    #[must_use]
+    pub fn touched(&self) -> Vec<Vec<bool>> {
+        let from_source: fn(&Stride) -> u64 = |step| step.source_stride;
+        let to_destination: fn(&Stride) -> u64 = |step| step.destination_stride;
+        match self {
+            Self::Copy { from, to, shape } => vec![
+                shape.touched(from.len(), from_source),
+                shape.touched(to.len(), to_destination),
+            ],
+            Self::Fill { to, shape, .. } | Self::Write { to, shape, .. } => {
+                vec![shape.touched(to.len(), to_destination)]
+            }
+            Self::Read { from, shape, .. } => vec![shape.touched(from.len(), from_source)],
+            _ => {
+                let all = self.regions().into_iter();
+                all.map(|region| region.range.clone().map(|at| region.touches(at)).collect())
+                    .collect()
+            }
+        }
+    }
+
     /// What it accesses, as the core records it.
     #[must_use]
     pub fn regions(&self) -> Vec<Region> {

@@ -277,6 +277,7 @@ impl Host {
         let accesses: Vec<_> = visits.iter().map(Visit::access).collect();
         let request = Request {
             accesses: &accesses,
+            regions: &[],
             waits: &waits,
             unknown_access: unknown,
             label: Some("task that enqueues"),

@@ -192,6 +192,7 @@ impl World {
             let after: Vec<_> = random.choose(&nodes).copied().into_iter().collect();
             let request = NodeRequest {
                 accesses: &accesses,
+                regions: &[],
                 after: &after,
                 unknown_access: random.percent(10),
                 label: Some("recorded"),
@@ -339,6 +340,7 @@ impl World {
         let accesses: Vec<Access<'_>> = visits.iter().map(Visit::access).collect();
         let request = Request {
             accesses: &accesses,
+            regions: &[],
             waits,
             unknown_access: how == How::Barrier,
             label: Some(how.label()),
