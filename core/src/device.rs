@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::memory::SpaceId;
 use crate::memory::space::{self, Allocator};
-use crate::portable::{KernelAttributes, PortableKernel};
+use crate::portable::{KernelAttributes, PortableKernel, TextFeatures};
 use std::iter::once;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -292,6 +292,12 @@ impl Device {
     #[must_use]
     pub fn has_device_fence(&self) -> bool {
         self.0.driver.has_device_fence(self.0.index)
+    }
+
+    /// What its own compiler takes of kernels that are texts: see [`Driver::text_features`].
+    #[must_use]
+    pub fn text_features(&self) -> TextFeatures {
+        self.0.driver.text_features(self.0.index)
     }
 
     /// The kernels that it has built in.

@@ -40,7 +40,7 @@ use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
 use crate::memory::space::Allocator;
 use crate::memory::{Memory, SpaceId};
-use crate::portable::{KernelAttributes, PortableKernel};
+use crate::portable::{KernelAttributes, PortableKernel, TextFeatures};
 use crate::queue::place::QueueShared;
 pub use crate::router::{Notification, Resolved};
 use crate::router::{Router, Wait};
@@ -263,6 +263,12 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     fn has_device_fence(&self, device: usize) -> bool {
         let _ = device;
         true
+    }
+
+    /// What a device's own compiler takes of kernels that are texts: the least, unless the driver knows more.
+    fn text_features(&self, device: usize) -> TextFeatures {
+        let _ = device;
+        TextFeatures::default()
     }
 
     /// What a kernel is on a device. Its code is compiled, if it was not yet for any launch, before this returns. A driver

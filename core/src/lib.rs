@@ -61,7 +61,9 @@ pub use memory::access::Access;
 pub use memory::{MemoryRef, SpaceId};
 pub use native::{NativeBytes, NativeEnqueue, NativeQueue};
 pub use polling::Polling;
-pub use portable::{CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel};
+pub use portable::{
+    CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel, TextFeatures,
+};
 pub use queue::enqueue::Request;
 pub use queue::{Completion, Priority, Queue, QueueOptions};
 pub use region::Region;

@@ -72,6 +72,20 @@ pub trait PortableKernel: Send + Sync {
     fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()>;
 }
 
+/// What a device's own compiler takes of kernels that are texts, beyond what each takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TextFeatures {
+    /// Floating point of 64 bits.
+    pub doubles: bool,
+    /// Atomics of 64 bits.
+    pub wide_atomics: bool,
+    /// What OpenCL C 3.0 leaves optional beside images and numbers: generic pointers, sub-groups, collective functions of
+    /// work-groups, and atomics in all orders and scopes.
+    pub optional_language: bool,
+    /// The number of the device's vendor at PCI's registry, if the device says it.
+    pub vendor_number: Option<u32>,
+}
+
 /// What a kernel is on a device, as it was compiled for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -10,7 +10,7 @@ use quipu_scheduler::event::Waiter;
 use quipu_scheduler::operation::Migration;
 use quipu_scheduler::{
     BuiltInKernel, Command, DeviceProperties, Error, ErrorKind, Graph, KernelAttributes,
-    NativeQueue, Partition, Result,
+    NativeQueue, Partition, Result, TextFeatures,
 };
 use std::any::{Any, TypeId};
 use std::fmt::Debug;
@@ -56,6 +56,11 @@ pub trait VendorDevice: Send + Sync + 'static {
     /// Whether kernels have fences between the blocks of a launch.
     fn has_device_fence(&self) -> bool {
         false
+    }
+
+    /// What its compiler takes of kernels that are texts.
+    fn text_features(&self) -> TextFeatures {
+        TextFeatures::default()
     }
 
     /// Whether it takes code of a type that its [vendor takes](Vendor::takes_code).

@@ -18,7 +18,7 @@ use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_kernel_ir::OpenClFeatures;
 use quipu_scheduler::error::Result;
 use quipu_scheduler::panics::quietly;
-use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace};
+use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, TextFeatures};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -91,6 +91,8 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// What its compiler takes.
     pub(crate) features: OpenClFeatures,
+    /// `CL_DEVICE_VENDOR_ID`.
+    vendor_number: Option<u32>,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
     pub(crate) out_of_order: bool,
@@ -152,6 +154,16 @@ impl VendorDevice for Device {
 
     fn has_device_fence(&self) -> bool {
         self.features.fences_device()
+    }
+
+    fn text_features(&self) -> TextFeatures {
+        TextFeatures {
+            doubles: self.features.doubles,
+            wide_atomics: self.features.wide_atomics,
+            // The compiler that reads a program here takes it, and the vendor's may not.
+            optional_language: false,
+            vendor_number: self.vendor_number,
+        }
     }
 }
 
@@ -410,6 +422,8 @@ pub(crate) fn describe(
         name,
     };
     let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    let vendor_number = info::get_device_info(handle.0, info::CL_DEVICE_VENDOR_ID);
+    let vendor_number = vendor_number.ok().map(|value| value.to_uint());
     // Deprecated, and known to all. One that does not say so has nothing to gain for sure.
     let unified = info::get_device_info(handle.0, info::CL_DEVICE_HOST_UNIFIED_MEMORY);
     let unified = unified.map_or(true, |value| value.to_uint() != 0);
@@ -428,6 +442,7 @@ pub(crate) fn describe(
             platform: platform.clone(),
             properties,
             features,
+            vendor_number,
             build,
             out_of_order,
             queues: OnceLock::new(),

@@ -6,7 +6,9 @@ use quipu_device_queue::VendorDevice;
 use quipu_kernel_ir::KernelText;
 use quipu_link::session::NodeDevice;
 use quipu_protocol::message::{self, Takes};
-use quipu_scheduler::{BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace};
+use quipu_scheduler::{
+    BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, MemorySpace, TextFeatures,
+};
 use std::any::TypeId;
 use std::sync::Arc;
 
@@ -38,6 +40,16 @@ impl VendorDevice for Device {
 
     fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
         self.kernels.clone()
+    }
+
+    fn text_features(&self) -> TextFeatures {
+        let has = |bit: u16| self.takes.0 & bit != 0;
+        TextFeatures {
+            doubles: has(Takes::DOUBLES),
+            wide_atomics: has(Takes::WIDE_ATOMICS),
+            optional_language: has(Takes::OPTIONAL_LANGUAGE),
+            vendor_number: None,
+        }
     }
 
     fn takes_code(&self, of: TypeId) -> bool {

@@ -750,7 +750,7 @@ impl Shared {
             tracing::info!(target: OPERATOR, client, "a session has begun");
         }
         let run = || {
-            let connection = described(&self.options.devices, |devices| {
+            let connection = described(&self.options.devices, caller.features(), |devices| {
                 caller.welcome(self.welcome(Some(&session)), devices)
             })?;
             session.run(self, connection)

@@ -15,7 +15,7 @@ use opencl_sys::*;
 use quipu::DeviceKind;
 use quipu_clc::{LinkedKernel, SpirV};
 use quipu_kernel_ir::KernelText;
-use quipu_scheduler::Partition;
+use quipu_scheduler::{Partition, TextFeatures};
 use std::any::TypeId;
 use std::ffi::c_void;
 
@@ -37,6 +37,8 @@ const LOCAL_BYTES: u64 = 256 << 10;
 const CONSTANT_BYTES: u64 = 64 << 20;
 /// Bytes of a variable at program scope. It is memory as any other.
 const VARIABLE_BYTES: usize = 64 << 20;
+/// Work-items that vectors of native code hold.
+const PREFERRED_MULTIPLE: usize = 8;
 /// The minor versions of SPIR-V 1 that the compiler for processors reads.
 const SPIRV_VERSIONS: std::ops::Range<u32> = 0..7;
 /// Bytes of all arguments together.
@@ -44,20 +46,19 @@ const ARGUMENT_BYTES: usize = 4096;
 /// The least that the standard has of them. Nodes take fewer arguments than processors here.
 const LEAST_ARGUMENT_BYTES: usize = 1024;
 
-/// Extensions to OpenCL C that devices with native code have.
-const LANGUAGE_EXTENSIONS: [&str; 9] = [
-    "cl_khr_subgroups",
+/// Extensions to OpenCL C that every device has, as parts of OpenCL C 1.1.
+const LANGUAGE_EXTENSIONS: [&str; 5] = [
     "cl_khr_byte_addressable_store",
     "cl_khr_global_int32_base_atomics",
     "cl_khr_global_int32_extended_atomics",
     "cl_khr_local_int32_base_atomics",
     "cl_khr_local_int32_extended_atomics",
-    "cl_khr_int64_base_atomics",
-    "cl_khr_int64_extended_atomics",
-    "cl_khr_fp64",
 ];
 
-/// What atomic functions and fences may ask for.
+/// Extensions of devices that have atomics of 64 bits.
+const WIDE_ATOMICS: [&str; 2] = ["cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"];
+
+/// What atomic functions and fences may ask for on devices with all of OpenCL C 3.0.
 const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
     | CL_DEVICE_ATOMIC_ORDER_ACQ_REL
     | CL_DEVICE_ATOMIC_ORDER_SEQ_CST
@@ -65,14 +66,15 @@ const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
     | CL_DEVICE_ATOMIC_SCOPE_DEVICE
     | CL_DEVICE_ATOMIC_SCOPE_ALL_DEVICES;
 
-/// Optional features of OpenCL C 3.0 that they have.
-const LANGUAGE_FEATURES: [&str; 10] = [
+/// The least of them.
+const LEAST_ATOMICS: cl_device_atomic_capabilities =
+    CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
+
+/// Optional features of devices with all of OpenCL C 3.0.
+const LANGUAGE_FEATURES: [&str; 7] = [
     "__opencl_c_subgroups",
     "__opencl_c_work_group_collective_functions",
-    "__opencl_c_fp64",
-    "__opencl_c_int64",
     "__opencl_c_generic_address_space",
-    "__opencl_c_program_scope_global_variables",
     "__opencl_c_atomic_order_acq_rel",
     "__opencl_c_atomic_order_seq_cst",
     "__opencl_c_atomic_scope_device",
@@ -195,6 +197,38 @@ impl Device {
         self.core.properties().shared_memory_per_block
     }
 
+    /// What its compiler has of the language beyond what all have. That for processors has all of it.
+    fn features(&self) -> TextFeatures {
+        match self.is_native() {
+            true => TextFeatures {
+                doubles: true,
+                wide_atomics: true,
+                optional_language: true,
+                ..self.core.text_features()
+            },
+            false => self.core.text_features(),
+        }
+    }
+
+    /// The number of its vendor at PCI's registry; zero if it is not known.
+    fn vendor_number(&self) -> cl_uint {
+        let number = self.core.text_features().vendor_number;
+        number.unwrap_or(match self.core.properties().vendor.as_str() {
+            "GenuineIntel" => 0x8086,
+            "AuthenticAMD" => 0x1022,
+            _ => 0,
+        })
+    }
+
+    /// The number of work-items of which a work-group best has a multiple.
+    pub(crate) fn preferred_multiple(&self) -> usize {
+        if self.is_native() {
+            return PREFERRED_MULTIPLE;
+        }
+        let warps = self.core.properties().warp_sizes.iter();
+        warps.max().map_or(1, |size| *size as usize)
+    }
+
     /// The versions of SPIR-V 1 that it takes.
     fn il_versions(&self) -> std::ops::Range<u32> {
         match self.takes_il() {
@@ -215,11 +249,43 @@ impl Device {
         if self.takes_il() {
             extensions.push(("cl_khr_il_program", version(1, 0, 0)));
         }
-        extensions.extend(LANGUAGE_EXTENSIONS.map(|name| (name, version(1, 0, 0))));
-        if self.has_images() {
-            extensions.extend(IMAGE_EXTENSIONS.map(|name| (name, version(1, 0, 0))));
+        let features = self.features();
+        let mut names = LANGUAGE_EXTENSIONS.to_vec();
+        if features.wide_atomics {
+            names.extend(WIDE_ATOMICS);
         }
+        if features.doubles {
+            names.push("cl_khr_fp64");
+        }
+        if features.optional_language {
+            names.push("cl_khr_subgroups");
+        }
+        if self.has_images() {
+            names.extend(IMAGE_EXTENSIONS);
+        }
+        let names = names.into_iter();
+        extensions.extend(names.map(|name| (name, version(1, 0, 0))));
         extensions
+    }
+
+    /// The optional features of OpenCL C that it has.
+    fn language_features(&self) -> Vec<&'static str> {
+        let features = self.features();
+        let mut names = vec!["__opencl_c_int64"];
+        if features.doubles {
+            names.push("__opencl_c_fp64");
+        }
+        if features.optional_language {
+            names.extend(LANGUAGE_FEATURES);
+        }
+        if self.is_native() {
+            // Elsewhere each kernel is a program of its own.
+            names.push("__opencl_c_program_scope_global_variables");
+        }
+        if self.has_images() {
+            names.extend(IMAGE_FEATURES);
+        }
+        names
     }
 
     /// A number for the device that stays the same: of what is known of it.
@@ -244,7 +310,10 @@ impl Device {
     #[allow(clippy::too_many_lines, reason = "a table of answers")]
     fn answer(&self, this: &Ref<Self>, name: cl_device_info, answer: Answer) -> Result<()> {
         let properties = self.core.properties();
+        let features = self.features();
         const NO_FP: cl_device_fp_config = 0;
+        // The least that the standard has of numbers of 32 bits.
+        const LEAST_FP: cl_device_fp_config = CL_FP_INF_NAN | CL_FP_ROUND_TO_NEAREST;
         const FP: cl_device_fp_config = CL_FP_DENORM
             | CL_FP_INF_NAN
             | CL_FP_ROUND_TO_NEAREST
@@ -253,7 +322,7 @@ impl Device {
             | CL_FP_FMA;
         match name {
             CL_DEVICE_TYPE => answer.value(self.kind()),
-            CL_DEVICE_VENDOR_ID => answer.value::<cl_uint>(0x5150),
+            CL_DEVICE_VENDOR_ID => answer.value(self.vendor_number()),
             CL_DEVICE_MAX_COMPUTE_UNITS => answer.value::<cl_uint>(properties.multiprocessors),
             CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS => answer.value::<cl_uint>(3),
             CL_DEVICE_MAX_WORK_GROUP_SIZE => answer.value(self.most_items()),
@@ -268,10 +337,12 @@ impl Device {
             | CL_DEVICE_NATIVE_VECTOR_WIDTH_INT
             | CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT
             | CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value::<cl_uint>(4),
-            CL_DEVICE_PREFERRED_VECTOR_WIDTH_LONG
-            | CL_DEVICE_NATIVE_VECTOR_WIDTH_LONG
-            | CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE
-            | CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => answer.value::<cl_uint>(2),
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_LONG | CL_DEVICE_NATIVE_VECTOR_WIDTH_LONG => {
+                answer.value::<cl_uint>(2)
+            }
+            CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE | CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => {
+                answer.value::<cl_uint>(if features.doubles { 2 } else { 0 })
+            }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
                 answer.value::<cl_uint>(0)
             }
@@ -300,8 +371,11 @@ impl Device {
             }),
             CL_DEVICE_MEM_BASE_ADDR_ALIGN => answer.value::<cl_uint>(1024),
             CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value::<cl_uint>(128),
-            CL_DEVICE_SINGLE_FP_CONFIG => answer.value(FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
-            CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(FP),
+            CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.is_native() {
+                true => FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
+                false => LEAST_FP,
+            }),
+            CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features.doubles { FP } else { NO_FP }),
             CL_DEVICE_HALF_FP_CONFIG => answer.value(NO_FP),
             CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(false),
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
@@ -340,15 +414,7 @@ impl Device {
                 answer.slice(&versions.map(named))
             }
             CL_DEVICE_OPENCL_C_FEATURES => {
-                let mut features = LANGUAGE_FEATURES.to_vec();
-                if !self.is_native() {
-                    // Each kernel is a program of its own there.
-                    features.retain(|name| !name.contains("program_scope"));
-                }
-                if self.has_images() {
-                    features.extend(IMAGE_FEATURES);
-                }
-                let features = features.into_iter();
+                let features = self.language_features().into_iter();
                 let features: Vec<_> = features.map(|name| named(name, version(3, 0, 0))).collect();
                 answer.slice(&features)
             }
@@ -430,9 +496,13 @@ impl Device {
             CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT
             | CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
             // There is no other sub-group of a work-group that one could wait for.
-            | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => answer.truth(true),
+            | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => {
+                answer.truth(features.optional_language)
+            }
             // A work-group is one sub-group.
-            CL_DEVICE_MAX_NUM_SUB_GROUPS => answer.value::<cl_uint>(1),
+            CL_DEVICE_MAX_NUM_SUB_GROUPS => {
+                answer.value::<cl_uint>(features.optional_language.into())
+            }
             CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),
             CL_DEVICE_IMAGE2D_MAX_WIDTH | CL_DEVICE_IMAGE2D_MAX_HEIGHT if self.has_images() => {
                 answer.value(MOST)
@@ -473,7 +543,9 @@ impl Device {
             | CL_DEVICE_IMAGE3D_MAX_DEPTH
             | CL_DEVICE_IMAGE_MAX_BUFFER_SIZE
             | CL_DEVICE_IMAGE_MAX_ARRAY_SIZE => answer.value(0_usize),
-            CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(8_usize),
+            CL_DEVICE_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => {
+                answer.value(self.preferred_multiple())
+            }
             CL_DEVICE_MAX_READ_IMAGE_ARGS
             | CL_DEVICE_MAX_WRITE_IMAGE_ARGS
             | CL_DEVICE_MAX_READ_WRITE_IMAGE_ARGS
@@ -493,10 +565,13 @@ impl Device {
             CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES | CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES => {
                 answer.value::<cl_bitfield>(0)
             }
-            CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => answer.value(ATOMICS),
-            CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => {
-                answer.value(ATOMICS | CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM)
+            CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES => {
+                answer.value(if features.optional_language { ATOMICS } else { LEAST_ATOMICS })
             }
+            CL_DEVICE_ATOMIC_FENCE_CAPABILITIES => answer.value(match features.optional_language {
+                true => ATOMICS | CL_DEVICE_ATOMIC_SCOPE_WORK_ITEM,
+                false => LEAST_ATOMICS | CL_DEVICE_ATOMIC_ORDER_ACQ_REL,
+            }),
             _ => fail(CL_INVALID_VALUE),
         }
     }

@@ -112,6 +112,10 @@ pub const PARTS: u64 = 2048;
 /// The feature that both sides agree on: devices say whether kernels have images on them, and launches pass these.
 pub const IMAGES: u64 = 4096;
 
+/// The feature that both sides agree on: devices say what their compilers have of OpenCL C
+/// ([`Takes::TEXT_FEATURES`](message::Takes::TEXT_FEATURES)).
+pub const TEXT_FEATURES: u64 = 8192;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -125,7 +129,8 @@ pub const FEATURES: u64 = compression::LZ4
     | CONTENT_SIZES
     | DESCRIPTIONS
     | PARTS
-    | IMAGES;
+    | IMAGES
+    | TEXT_FEATURES;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -56,7 +56,7 @@ use quipu_scheduler::operation::Operation;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{
     BuiltInKernel, Command, DeviceProperties, Driver, Graph, KernelAttributes, Partition,
-    PortableKernel, SpaceId, clock,
+    PortableKernel, SpaceId, TextFeatures, clock,
 };
 use std::any::{Any, TypeId};
 use std::sync::Arc;
@@ -352,6 +352,11 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     fn has_device_fence(&self, device: usize) -> bool {
         let device = self.shared.device_if_any(device);
         device.is_some_and(|device| device.has_device_fence())
+    }
+
+    fn text_features(&self, device: usize) -> TextFeatures {
+        let device = self.shared.device_if_any(device);
+        device.map_or_else(TextFeatures::default, |device| device.text_features())
     }
 
     fn device_selector(&self, device: usize) -> String {

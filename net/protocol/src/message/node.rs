@@ -43,6 +43,14 @@ impl Takes {
     pub const SPIRV: u16 = 32;
     /// Images, as parameters of kernels in OpenCL C. Both sides have agreed on [`IMAGES`](crate::IMAGES).
     pub const IMAGES: u16 = 64;
+    /// OpenCL C with floating point of 64 bits.
+    pub const DOUBLES: u16 = 128;
+    /// OpenCL C with atomics of 64 bits.
+    pub const WIDE_ATOMICS: u16 = 256;
+    /// OpenCL C with generic pointers, sub-groups, collective functions of work-groups, and atomics in all orders and scopes.
+    pub const OPTIONAL_LANGUAGE: u16 = 512;
+    /// The bits that say more of OpenCL C: with [`TEXT_FEATURES`](crate::TEXT_FEATURES) alone.
+    pub const TEXT_FEATURES: u16 = Self::DOUBLES | Self::WIDE_ATOMICS | Self::OPTIONAL_LANGUAGE;
     /// All bits that stand for something.
     pub const ALL: u16 = Self::OPENCL_C
         | Self::MODULE
@@ -50,7 +58,8 @@ impl Takes {
         | Self::BUILT_IN
         | Self::PARTS
         | Self::SPIRV
-        | Self::IMAGES;
+        | Self::IMAGES
+        | Self::TEXT_FEATURES;
 
     /// Those of the bits that say something to who has agreed on these features.
     #[must_use]
@@ -58,6 +67,7 @@ impl Takes {
         let bits = [
             (crate::PARTS, Self::PARTS | Self::SPIRV),
             (crate::IMAGES, Self::IMAGES),
+            (crate::TEXT_FEATURES, Self::TEXT_FEATURES),
         ];
         let lacking = bits.iter().filter(|(feature, _)| features & feature == 0);
         Self(lacking.fold(self.0, |takes, (_, bits)| takes & !bits))
