@@ -85,6 +85,9 @@ pub(super) fn read(
         .iter()
         .map(|kernel| described(context, *kernel))
         .collect();
+    for ((kernel, name), described) in kernels.iter().zip(&names).zip(&described) {
+        refuse_sub_group_size(*kernel, name, described)?;
+    }
     print::lower(context, module);
     library::link(context, module, tools, folder)?;
     let machine = object::host_machine(module)?;
@@ -267,6 +270,8 @@ struct Described {
     names: Vec<String>,
     qualifiers: Vec<String>,
     required: Option<[u32; 3]>,
+    /// The size that its sub-groups must have.
+    sub_group_size: Option<u64>,
     attributes: Vec<String>,
 }
 
@@ -300,6 +305,10 @@ fn described(context: Context, kernel: Value) -> Described {
             attributes.push(format!("{name}({x},{y},{z})"));
         }
     }
+    // The translator of SPIR-V calls the execution mode SubgroupSize so, too.
+    const SUB_GROUP_SIZE: &str = "intel_reqd_sub_group_size";
+    let sub_group_size = numbers(SUB_GROUP_SIZE).first().copied();
+    attributes.extend(sub_group_size.map(|size| format!("{SUB_GROUP_SIZE}({size})")));
     if let [of, signed] = operands("vec_type_hint")[..] {
         let name = type_name(of.ty(), signed.number() == Some(1));
         attributes.extend(name.map(|name| format!("vec_type_hint({name})")));
@@ -323,8 +332,39 @@ fn described(context: Context, kernel: Value) -> Described {
             [x, y, z] => Some([x as u32, y as u32, z as u32]),
             _ => None,
         },
+        sub_group_size,
         attributes,
     }
+}
+
+/// Refuses a kernel that wants sub-groups of a size which its work-groups may not have, for a work-group is one sub-group. A
+/// kernel that calls no function of sub-groups cannot tell.
+fn refuse_sub_group_size(kernel: Value, name: &str, known: &Described) -> Result<(), Fault> {
+    let Some(size) = known.sub_group_size else {
+        return Ok(());
+    };
+    let items = known.required.map(|size| size.map(u64::from));
+    if items.is_some_and(|items| items.iter().product::<u64>() == size)
+        || !calls_sub_groups(kernel, &mut BTreeSet::new())
+    {
+        return Ok(());
+    }
+    Err(Fault::Refused(format!(
+        "error: kernel '{name}' wants sub-groups of {size} work-items, which is not supported on processors: there a sub-group is \
+         the whole work-group; give it reqd_work_group_size({size}, 1, 1) as well, or leave the size open"
+    )))
+}
+
+/// True if a function calls one of sub-groups, itself or by others.
+fn calls_sub_groups(function: Value, seen: &mut BTreeSet<Value>) -> bool {
+    let instructions = blocks(function).into_iter().flat_map(Block::instructions);
+    let calls = instructions.filter(|one| one.opcode() == Some(op::CALL));
+    let called = calls.filter_map(|call| LLVMIsAFunction(LLVMGetCalledValue(call)).some());
+    let called: Vec<Value> = called.filter(|called| seen.insert(*called)).collect();
+    called.into_iter().any(|called| {
+        library::plain(&called.name()).is_some_and(|name| name.contains("sub_group"))
+            || calls_sub_groups(called, seen)
+    })
 }
 
 /// The name of a number or vector in OpenCL C.
