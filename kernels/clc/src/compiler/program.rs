@@ -578,11 +578,8 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
                     "read_write" => MemoryAccess::ReadWrite,
                     _ => MemoryAccess::Read,
                 }),
-                1 | 2 => ParameterKind::Memory(access(
-                    function,
-                    index,
-                    space == 2 || text(&known.qualifiers, index).contains("const"),
-                )),
+                // A pointer to `const` may be cast to one that is written through.
+                1 | 2 => ParameterKind::Memory(access(function, index, space == 2)),
                 3 => ParameterKind::Local,
                 _ => {
                     let of = by_value(function, index).unwrap_or(parameter.ty());
@@ -632,7 +629,7 @@ fn reaches_beyond(instruction: Value) -> bool {
 }
 
 /// What a kernel does with memory, as LLVM has inferred.
-fn access(function: Value, index: usize, is_const: bool) -> MemoryAccess {
+fn access(function: Value, index: usize, is_constant: bool) -> MemoryAccess {
     let has = |name: &str| {
         let kind = attribute_kind(name);
         LLVMGetEnumAttributeAtIndex(function, index as u32 + 1, kind)
@@ -641,7 +638,7 @@ fn access(function: Value, index: usize, is_const: bool) -> MemoryAccess {
     };
     if has("readnone") {
         MemoryAccess::None
-    } else if has("readonly") || is_const {
+    } else if has("readonly") || is_constant {
         MemoryAccess::Read
     } else if has("writeonly") {
         MemoryAccess::Write
