@@ -128,4 +128,6 @@ pub struct Layout {
     pub spill_bytes_per_item: u64,
     /// Bytes that a work-group keeps across barriers beside those.
     pub spill_bytes: u64,
+    /// True if the kernel prints.
+    pub prints: bool,
 }

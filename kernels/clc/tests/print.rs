@@ -20,10 +20,10 @@ fn printed(run: impl FnOnce()) -> String {
         libc::dup2(file.as_raw_fd(), 1);
         own
     };
+    // What it prints is there when it has run.
     run();
     // SAFETY: as above.
     unsafe {
-        libc::fflush(std::ptr::null_mut());
         libc::dup2(own, 1);
         libc::close(own);
     }

@@ -51,6 +51,8 @@ pub(super) fn transform(
     local_size: Option<[u32; 3]>,
 ) -> Result<Layout, Fault> {
     let layout = LLVMCreateTargetDataLayout(machine);
+    let printf = module.function("printf");
+    let prints = printf.is_some_and(|printf| uses(kernel, &[printf]));
     let local_bytes = place_local(context, module, kernel, layout);
     super::variables::place(context, module, kernel);
     let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
@@ -73,6 +75,7 @@ pub(super) fn transform(
         local_bytes,
         spill_bytes_per_item,
         spill_bytes,
+        prints,
     })
 }
 
