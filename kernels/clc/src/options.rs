@@ -89,13 +89,18 @@ fn is_of_a_vendor(word: &str) -> bool {
 
 /// The options that clang is to be given, of those that OpenCL has.
 pub(crate) fn options(text: &str) -> Result<Vec<String>, ClcError> {
+    of_language(words(text), &["cl", "clc"])
+}
+
+/// As [`options`], where `-x` names one of some languages.
+fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, ClcError> {
     let mut options = Vec::new();
-    let mut words = words(text).into_iter();
+    let mut words = words.into_iter();
     while let Some(word) = words.next() {
         if word == "-x" {
             // clang is told the language already.
             let language = words.next().unwrap_or_default();
-            if !["cl", "clc"].contains(&language.as_str()) {
+            if !languages.contains(&language.as_str()) {
                 return Err(ClcError::Option(word));
             }
             continue;
@@ -138,7 +143,12 @@ pub(crate) fn folders(text: &str) -> Vec<PathBuf> {
 /// # Errors
 /// If one is none that is taken.
 pub fn checked_options(text: &str) -> Result<(), ClcError> {
-    options(text).map(|_| ())
+    // The module itself says its version.
+    let words = words(text).into_iter();
+    let others: Vec<String> = words
+        .filter(|word| !word.starts_with("-spir-std="))
+        .collect();
+    of_language(others, &["cl", "clc", "spir"]).map(|_| ())
 }
 
 /// The words of a text, of which quotes keep some together.
@@ -179,6 +189,22 @@ mod tests {
              -cl-intel-greater-than-4GB-buffer-required -qcom-accelerate-16-bit -ffast-math -O5 -DH -UH -U H",
         );
         assert_eq!(taken.unwrap(), ["-DH", "-UH", "-UH"]);
+    }
+
+    #[test]
+    fn options_of_modules_are_taken_for_those_alone() {
+        let of_modules = [
+            "-x spir -spir-std=1.2",
+            "-spir-std=2.0 -cl-mad-enable",
+            "-x  spir",
+        ];
+        for text in of_modules {
+            assert!(checked_options(text).is_ok(), "{text}");
+            assert!(matches!(options(text), Err(ClcError::Option(_))), "{text}");
+        }
+        for text in ["-x", "-x c++", "-spir", "-spir-std", "-foo"] {
+            assert!(checked_options(text).is_err(), "{text}");
+        }
     }
 
     #[test]
