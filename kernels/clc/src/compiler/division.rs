@@ -1,4 +1,7 @@
-//! Whole numbers of 32 bits that are divided many at once.
+//! Whole numbers: division by zero, and those of 32 bits that are divided many at once.
+//!
+//! OpenCL C gives a division without a quotient some value, and goes on. For LLVM it may be anything, and processors end the
+//! process. So [`make_safe`] replaces such divisors by 1, in the text's own divisions, before LLVM draws conclusions of them.
 //!
 //! Processors divide whole numbers one by one, but vectors of `double`. The quotient of two numbers of 32 bits, rounded as a
 //! `double`, has the right whole part: it is further from the next whole number than rounding moves it. So:
@@ -52,6 +55,68 @@ const LENGTHS: [u32; 5] = [4, 8, 16, 32, 64];
 
 /// What the names of all these functions begin with.
 pub(super) const CALLED_TO_DIVIDE: &str = "quipu.divide.";
+
+/// Has all divisions of whole numbers in a module's functions be defined: a divisor with which there is no quotient becomes 1.
+pub(super) fn make_safe(context: Context, module: Module) {
+    let builder = LLVMCreateBuilderInContext(context);
+    let functions = module.functions().into_iter();
+    let all = functions.flat_map(blocks).flat_map(Block::instructions);
+    for division in all {
+        let mut kinds = DIVISIONS.iter();
+        let Some(of) = kinds.find(|it| division.opcode() == Some(it.opcode)) else {
+            continue;
+        };
+        let [dividend, divisor] = [0, 1].map(|at| LLVMGetOperand(division, at));
+        let is_plain =
+            |number: u64| number != 0 && !(of.is_signed && is_minus_one(divisor, number));
+        if divisor.number().is_some_and(is_plain) {
+            continue;
+        }
+        let number = divisor.ty();
+        LLVMPositionBuilderBefore(builder, division);
+        let compared =
+            |value: Value, with: Value| LLVMBuildICmp(builder, compare::EQ, value, with, UNNAMED);
+        // The value that is compared has to be the one that divides.
+        let divisor = LLVMBuildFreeze(builder, divisor, UNNAMED);
+        let mut is_unsafe = compared(divisor, LLVMConstNull(number));
+        if of.is_signed {
+            // The least number divided by -1 has no quotient that is one.
+            let dividend = LLVMBuildFreeze(builder, dividend, UNNAMED);
+            LLVMSetOperand(division, 0, dividend);
+            let is_least = compared(dividend, repeated(number, |bits| 1 << (bits - 1)));
+            let is_negated = compared(divisor, LLVMConstAllOnes(number));
+            let is_beyond = LLVMBuildBinOp(builder, op::AND, is_least, is_negated, UNNAMED);
+            is_unsafe = LLVMBuildBinOp(builder, op::OR, is_unsafe, is_beyond, UNNAMED);
+        }
+        let safe = LLVMBuildSelect(
+            builder,
+            is_unsafe,
+            repeated(number, |_| 1),
+            divisor,
+            UNNAMED,
+        );
+        LLVMSetOperand(division, 1, safe);
+    }
+}
+
+/// True if a constant divisor of this value is -1 in its type.
+fn is_minus_one(divisor: Value, number: u64) -> bool {
+    let bits = LLVMGetIntTypeWidth(divisor.ty());
+    number == u64::MAX >> (64 - bits)
+}
+
+/// A constant of an integer's type, or of a vector's with it in each element; `value` makes it of the number of bits.
+fn repeated(of: Type, value: impl FnOnce(u32) -> u64) -> Value {
+    let constant = |of: Type| LLVMConstInt(of, value(LLVMGetIntTypeWidth(of)), 0);
+    match of.kind() {
+        kind::VECTOR => {
+            let count = LLVMGetVectorSize(of);
+            let element = constant(LLVMGetElementType(of));
+            LLVMConstVector(vec![element; count as usize].as_ptr(), count)
+        }
+        _ => constant(of),
+    }
+}
 
 /// Replaces the divisions of a kernel by numbers that are not constants. True if there are any.
 pub(super) fn call(

@@ -191,6 +191,10 @@ functions! {
     LLVMConstPointerNull(of: Type) -> Value;
     LLVMMDNodeInContext2(context: Context, operands: *const Metadata, count: usize) -> Metadata;
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;
+    LLVMConstNull(of: Type) -> Value;
+    LLVMConstAllOnes(of: Type) -> Value;
+    LLVMConstVector(values: *const Value, count: c_uint) -> Value;
+    LLVMGetVectorSize(of: Type) -> c_uint;
     LLVMConstInt(of: Type, value: u64, signed: c_int) -> Value;
     LLVMGetUndef(of: Type) -> Value;
     LLVMGetPoison(of: Type) -> Value;
@@ -256,6 +260,7 @@ functions! {
     LLVMSetNSW(arithmetic: Value, set: c_int);
     LLVMGetInsertBlock(builder: Builder) -> Block;
     LLVMBuildICmp(builder: Builder, predicate: c_int, left: Value, right: Value, name: *const c_char) -> Value;
+    LLVMBuildFreeze(builder: Builder, value: Value, name: *const c_char) -> Value;
     LLVMBuildSelect(builder: Builder, condition: Value, yes: Value, no: Value, name: *const c_char) -> Value;
     LLVMBuildCast(builder: Builder, operation: c_int, value: Value, to: Type, name: *const c_char) -> Value;
     LLVMBuildExtractElement(builder: Builder, vector: Value, index: Value, name: *const c_char) -> Value;

@@ -8,7 +8,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Answer, Fault, library, llvm, object, print, variables, workgroup};
+use super::{Answer, Fault, division, library, llvm, object, print, variables, workgroup};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -89,6 +89,7 @@ pub(super) fn read(
         refuse_sub_group_size(*kernel, name, described)?;
     }
     print::lower(context, module);
+    division::make_safe(context, module);
     library::link(context, module, tools, folder)?;
     let machine = object::host_machine(module)?;
     for kernel in &kernels {

@@ -1,0 +1,188 @@
+//! Rules of the standard that optimisers do not have by themselves.
+
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+
+mod support;
+
+use quipu_clc::{Argument, ClcError, MemoryAccess, ParameterKind, Program};
+use std::mem::MaybeUninit;
+use support::{Launch, program};
+
+/// Numbers of a type, of which some divide by zero or have no quotient.
+fn operands(bits: u32, is_signed: bool, length: usize) -> [Vec<i128>; 2] {
+    let least = if is_signed {
+        -(1_i128 << (bits - 1))
+    } else {
+        0
+    };
+    let most = least + (1_i128 << bits) - 1;
+    let near = [0, 1, 2, 3, 7, most, most - 1, least, least / 2, most / 3];
+    let all = near
+        .into_iter()
+        .chain(is_signed.then_some([-1, -2, -7]).into_iter().flatten());
+    let all: Vec<i128> = all.collect();
+    let at = |index: usize| all[index % all.len()];
+    [
+        (0..length).map(|index| at(index / all.len())).collect(),
+        (0..length).map(at).collect(),
+    ]
+}
+
+/// The bytes of numbers of a width.
+fn bytes(numbers: &[i128], bits: u32) -> Vec<u8> {
+    let of = |number: &i128| number.to_le_bytes()[..bits as usize / 8].to_vec();
+    numbers.iter().flat_map(of).collect()
+}
+
+#[test]
+fn division_by_zero_goes_on_whatever_the_width() {
+    const LENGTH: usize = 512;
+    const LOCAL: usize = 32;
+    let scalars = [(8, "char"), (16, "short"), (32, "int"), (64, "long")];
+    let signed = scalars.map(|(bits, name)| (bits, true, name.to_owned()));
+    let unsigned = scalars.map(|(bits, name)| (bits, false, format!("u{name}")));
+    let scalars = signed.into_iter().chain(unsigned);
+    let types: Vec<_> = scalars
+        .flat_map(|(bits, is_signed, name)| {
+            [1, 4].map(|width| {
+                let name = match width {
+                    1 => name.clone(),
+                    _ => format!("{name}{width}"),
+                };
+                (bits, is_signed, width, name)
+            })
+        })
+        .collect();
+    let kernels = types.iter().map(|(_, _, _, of)| {
+        format!(
+            "kernel void divide_{of}(global const {of} *a, global const {of} *b, {of} zero,
+                                     global {of} *quotients, global {of} *rests) {{
+                size_t i = get_global_id(0);
+                quotients[i] = a[i] / b[i];
+                rests[i] = a[i] % b[i];
+                if (a == quotients) quotients[i] = i & 1 ? a[i] / zero : a[i] % zero;
+            }}\n"
+        )
+    });
+    let Some(program) = program(&kernels.collect::<String>()) else {
+        return;
+    };
+    for (bits, is_signed, width, name) in types {
+        let [a, b] = operands(bits, is_signed, LENGTH);
+        let [of, by] = [&a, &b].map(|numbers| bytes(numbers, bits));
+        let [quotients, rests] = [vec![0_u8; of.len()], vec![0_u8; of.len()]];
+        let each = bits as usize / 8;
+        let zero = vec![MaybeUninit::new(0_u8); each * width].into_boxed_slice();
+        let zero: &[_] = Box::leak(zero);
+        let kernel = format!("divide_{name}");
+        let run = |quotients: &[u8]| {
+            let mut launch = Launch::new([LENGTH / width, 1, 1], [LOCAL, 1, 1]);
+            launch.memory(&of);
+            launch.memory(&by);
+            launch.arguments.push(Argument::Value(zero));
+            launch.memory(quotients);
+            launch.memory(&rests);
+            launch.run(&program, &kernel);
+        };
+        run(&quotients);
+        let least = -(1_i128 << (bits - 1));
+        for index in 0..LENGTH {
+            let (a, b) = (a[index], b[index]);
+            if b == 0 || is_signed && a == least && b == -1 {
+                continue;
+            }
+            let at = index * each..(index + 1) * each;
+            let case = format!("{name}: {a} {b}");
+            assert_eq!(quotients[at.clone()], bytes(&[a / b], bits), "{case}");
+            assert_eq!(rests[at], bytes(&[a % b], bits), "{case}");
+        }
+        // Then the dividends are the place of the quotients, and each is divided by zero.
+        run(&of);
+    }
+}
+
+#[test]
+fn a_divisor_may_be_compared_with_zero_after_the_division() {
+    let Some(program) = program(
+        "kernel void k(global const int *a, global const int *b, global int *to) {
+            size_t i = get_global_id(0);
+            int quotient = a[i] / b[i];
+            if (b[i] == 0) quotient = -1;
+            to[i] = quotient;
+        }",
+    ) else {
+        return;
+    };
+    let (a, b, to) = (
+        vec![12_i32; 64],
+        (0..64).collect::<Vec<i32>>(),
+        vec![0_i32; 64],
+    );
+    for local in [1, 32] {
+        let mut launch = Launch::new([64, 1, 1], [local, 1, 1]);
+        launch.memory(&a);
+        launch.memory(&b);
+        launch.memory(&to);
+        launch.run(&program, "k");
+        let wanted: Vec<i32> = b
+            .iter()
+            .map(|b| 12_i32.checked_div(*b).unwrap_or(-1))
+            .collect();
+        assert_eq!(to, wanted);
+    }
+}
+
+#[test]
+fn what_is_written_through_a_cast_is_written() {
+    let Some(program) = program(
+        "kernel void k(global const int *cast, global const int *kept, constant int *same, global int *to) {
+            ((global int *)cast)[get_global_id(0)] = kept[get_global_id(0)] + same[0];
+            to[get_global_id(0)] = 1;
+        }",
+    ) else {
+        return;
+    };
+    let parameters = &program.kernel("k").unwrap().parameters;
+    let wanted = [
+        MemoryAccess::Write,
+        MemoryAccess::Read,
+        MemoryAccess::Read,
+        MemoryAccess::Write,
+    ];
+    for (parameter, access) in parameters.iter().zip(wanted) {
+        assert_eq!(
+            parameter.kind,
+            ParameterKind::Memory(access),
+            "{}",
+            parameter.name
+        );
+    }
+}
+
+#[test]
+fn sub_groups_of_a_size_that_a_work_group_may_not_have_are_refused_by_name() {
+    let of = |attributes: &str, body: &str| {
+        let attributes = format!("__attribute__((intel_reqd_sub_group_size(8))) {attributes}");
+        let text = format!(
+            "uint number(void) {{ return get_sub_group_local_id(); }}
+             {attributes} kernel void named(global uint *x) {{ x[get_global_id(0)] = {body}; }}
+             kernel void other(global uint *x) {{ x[get_global_id(0)] = number(); }}"
+        );
+        Program::new(&text, "-cl-std=CL3.0")
+    };
+    if program("kernel void k() {}").is_none() {
+        return;
+    }
+    match of("", "number()").unwrap_err() {
+        ClcError::Refused(log) => {
+            assert!(
+                log.contains("'named'") && log.contains("8 work-items"),
+                "{log}"
+            );
+        }
+        error => panic!("{error}"),
+    }
+    // A work-group of eight is one sub-group of eight; and a kernel may ask for no sub-group at all.
+    of("__attribute__((reqd_work_group_size(4, 2, 1)))", "number()").unwrap();
+    of("", "7").unwrap();
+}
