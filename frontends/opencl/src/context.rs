@@ -4,7 +4,7 @@ use crate::code::{Code, Result, create, ensure, entry, fail};
 use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
-use crate::platform::{devices_of, handle, is_on_host};
+use crate::platform::{check_type, devices_of, handle, is_on_host};
 use crate::svm::Shared;
 use opencl_sys::*;
 use quipu_scheduler::memory::mapping::HostQueue;
@@ -252,11 +252,7 @@ pub(crate) unsafe extern "C" fn create_context_from_type(
 ) -> cl_context {
     let body = || {
         ensure(notify.is_some() || data.is_null(), CL_INVALID_VALUE)?;
-        const TYPES: cl_device_type = 0x1f;
-        ensure(
-            kind == CL_DEVICE_TYPE_ALL || kind != 0 && kind & !TYPES == 0,
-            CL_INVALID_DEVICE_TYPE,
-        )?;
+        check_type(kind)?;
         let devices = devices_of(kind);
         ensure(!devices.is_empty(), CL_DEVICE_NOT_FOUND)?;
         make(devices, properties)

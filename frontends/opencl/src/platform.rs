@@ -174,11 +174,29 @@ fn is_usual(device: &quipu_scheduler::Device) -> bool {
     runs_kernels && !is_again && !properties.caller_runs && Device::takes_text(device)
 }
 
+/// True if a program asks for devices of every type. Programs in languages without unsigned numbers pass -1.
+fn is_all(kind: cl_device_type) -> bool {
+    kind & CL_DEVICE_TYPE_ALL == CL_DEVICE_TYPE_ALL
+}
+
+/// Looks at a type of devices that a program asks for.
+pub(crate) fn check_type(kind: cl_device_type) -> Result<()> {
+    const TYPES: cl_device_type = CL_DEVICE_TYPE_DEFAULT
+        | CL_DEVICE_TYPE_CPU
+        | CL_DEVICE_TYPE_GPU
+        | CL_DEVICE_TYPE_ACCELERATOR
+        | CL_DEVICE_TYPE_CUSTOM;
+    ensure(
+        is_all(kind) || kind != 0 && kind & !TYPES == 0,
+        CL_INVALID_DEVICE_TYPE,
+    )
+}
+
 /// The devices of a type.
 pub(crate) fn devices_of(kind: cl_device_type) -> Vec<Ref<Device>> {
     let all = devices();
     let is_usual = |device: &&Ref<Device>| device.kind() != CL_DEVICE_TYPE_CUSTOM;
-    if kind == CL_DEVICE_TYPE_ALL {
+    if is_all(kind) {
         return all.iter().filter(is_usual).cloned().collect();
     }
     let is_first = |device: &Ref<Device>| all.first().is_some_and(|first| first.is(device));
@@ -257,15 +275,7 @@ pub(crate) unsafe extern "C" fn get_device_ids(
 ) -> cl_int {
     entry(|| {
         check(platform)?;
-        const TYPES: cl_device_type = CL_DEVICE_TYPE_DEFAULT
-            | CL_DEVICE_TYPE_CPU
-            | CL_DEVICE_TYPE_GPU
-            | CL_DEVICE_TYPE_ACCELERATOR
-            | CL_DEVICE_TYPE_CUSTOM;
-        ensure(
-            kind == CL_DEVICE_TYPE_ALL || kind != 0 && kind & !TYPES == 0,
-            CL_INVALID_DEVICE_TYPE,
-        )?;
+        check_type(kind)?;
         ensure(
             (entries != 0 || devices.is_null()) && !(devices.is_null() && count.is_null()),
             CL_INVALID_VALUE,
