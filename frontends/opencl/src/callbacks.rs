@@ -1,4 +1,4 @@
-//! The thread that calls the program's functions when events are over.
+//! The thread that calls the program's functions when events are over, and when objects go.
 //!
 //! Commands end on any thread, also on one of the program's that waits for another command, perhaps with a lock that its
 //! function takes, too. So such functions are called by a thread of their own, one after the other. It is started for the

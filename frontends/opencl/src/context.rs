@@ -1,5 +1,6 @@
 //! Contexts: devices that share buffers, programs and events.
 
+use crate::callbacks;
 use crate::code::{Code, Result, create, ensure, entry, fail};
 use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
@@ -10,7 +11,7 @@ use opencl_sys::*;
 use quipu_scheduler::memory::mapping::HostQueue;
 use quipu_scheduler::{Failures, Phase};
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_void};
+use std::ffi::{CString, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) struct Context {
@@ -29,6 +30,8 @@ pub(crate) struct Context {
     /// As the program said them.
     properties: Vec<cl_context_properties>,
     callbacks: Callbacks,
+    /// The program's function for errors, with the pointer that it is passed.
+    told: Option<(Tell, usize)>,
 }
 
 object!(Context, CL_INVALID_CONTEXT);
@@ -56,9 +59,11 @@ impl Drop for Callbacks {
     fn drop(&mut self) {
         let calls = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
         for (call, of, data) in calls.into_iter().rev() {
-            let [of, data] = [of, data].map(std::ptr::with_exposed_provenance_mut);
-            // SAFETY: the program gave the function to be called so.
-            unsafe { call(of, data) };
+            callbacks::later(move || {
+                let [of, data] = [of, data].map(std::ptr::with_exposed_provenance_mut);
+                // SAFETY: the program gave the function to be called so.
+                unsafe { call(of, data) };
+            });
         }
     }
 }
@@ -135,6 +140,27 @@ impl Context {
         Ok(self.timed_host.get_or_init(|| host))
     }
 
+    /// True if the program has a function for errors.
+    pub(crate) fn tells_errors(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Has the program's function for errors be called if a command fails of which the program has no event.
+    pub(crate) fn tell_failure_of(&self, command: &quipu_scheduler::Event) {
+        let Some((tell, data)) = self.told else {
+            return;
+        };
+        command.on_complete(move |result| {
+            let Err(error) = result else { return };
+            let text = CString::new(error.to_string().replace('\0', " ")).unwrap_or_default();
+            callbacks::later(move || {
+                let data = std::ptr::with_exposed_provenance_mut(data);
+                // SAFETY: the program gave the function to be called so; the text ends with a zero.
+                unsafe { tell(text.as_ptr(), std::ptr::null(), 0, data) };
+            });
+        });
+    }
+
     /// True if a device of it has images.
     pub(crate) fn has_images(&self) -> bool {
         self.devices.iter().any(|device| device.has_images())
@@ -174,6 +200,7 @@ pub(crate) unsafe fn pairs<T: Copy + PartialEq + Default>(
 fn make(
     devices: Vec<Ref<Device>>,
     properties: *const cl_context_properties,
+    told: Option<(Tell, usize)>,
 ) -> Result<*mut c_void> {
     // SAFETY: the program passes a list that ends with a zero, or null.
     let (pairs, properties) = unsafe { pairs(properties) };
@@ -205,19 +232,26 @@ fn make(
         devices,
         properties,
         callbacks: Callbacks::default(),
+        told,
     })?;
     Ok(context.give())
 }
 
-/// What a program is told of errors of a context. Quipu tells them where they happen.
-type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
+/// A function that is told of errors of a context: of what calls do not report.
+type Tell = unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);
+
+/// Such a function, if a program passes one, with its pointer.
+fn told(tell: Option<Tell>, data: *mut c_void) -> Result<Option<(Tell, usize)>> {
+    ensure(tell.is_some() || data.is_null(), CL_INVALID_VALUE)?;
+    Ok(tell.map(|tell| (tell, data.expose_provenance())))
+}
 
 #[unsafe(export_name = "clCreateContext")]
 pub(crate) unsafe extern "C" fn create_context(
     properties: *const cl_context_properties,
     count: cl_uint,
     devices: *const cl_device_id,
-    notify: Notify,
+    tell: Option<Tell>,
     data: *mut c_void,
     code: *mut cl_int,
 ) -> cl_context {
@@ -227,7 +261,7 @@ pub(crate) unsafe extern "C" fn create_context(
         let devices = devices
             .filter(|devices| !devices.is_empty())
             .ok_or(Code(CL_INVALID_VALUE))?;
-        ensure(notify.is_some() || data.is_null(), CL_INVALID_VALUE)?;
+        let told = told(tell, data)?;
         let mut known: Vec<Ref<Device>> = Vec::new();
         for device in devices {
             let device = Ref::<Device>::of(*device)?;
@@ -236,7 +270,7 @@ pub(crate) unsafe extern "C" fn create_context(
                 known.push(device);
             }
         }
-        make(known, properties)
+        make(known, properties, told)
     };
     // SAFETY: the program passes where the code goes.
     unsafe { create(code, body) }
@@ -246,16 +280,16 @@ pub(crate) unsafe extern "C" fn create_context(
 pub(crate) unsafe extern "C" fn create_context_from_type(
     properties: *const cl_context_properties,
     kind: cl_device_type,
-    notify: Notify,
+    tell: Option<Tell>,
     data: *mut c_void,
     code: *mut cl_int,
 ) -> cl_context {
     let body = || {
-        ensure(notify.is_some() || data.is_null(), CL_INVALID_VALUE)?;
+        let told = told(tell, data)?;
         check_type(kind)?;
         let devices = devices_of(kind);
         ensure(!devices.is_empty(), CL_DEVICE_NOT_FOUND)?;
-        make(devices, properties)
+        make(devices, properties, told)
     };
     // SAFETY: the program passes where the code goes.
     unsafe { create(code, body) }

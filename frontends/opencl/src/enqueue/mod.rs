@@ -49,7 +49,7 @@ impl Command {
 
     /// True if the program wants the event of the command.
     fn wants_event(&self) -> bool {
-        !self.event.is_null()
+        !self.event.is_null() || self.queue.context.tells_errors()
     }
 
     /// Enqueues what reads or writes the host's memory. What an in-order queue does to that is not tracked, so there it is done
@@ -122,6 +122,7 @@ impl Command {
         kind: cl_command_type,
     ) -> Result<()> {
         if self.event.is_null() {
+            self.queue.context.tell_failure_of(&core);
             return Ok(());
         }
         let event = Event::of_command(core, timed, &self.queue, kind)?;
