@@ -101,16 +101,15 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// What is written wholly need not be brought there first.
+/// What is written wholly need not be brought there first. An access that only reads stays one: the caller orders its commands by
+/// events alone, in memory where nothing is brought anywhere.
 pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
-    Access {
-        mode: if dense {
-            AccessMode::Overwrite
-        } else {
-            AccessMode::ReadWrite
-        },
-        ..access
-    }
+    let mode = match (access.mode, dense) {
+        (AccessMode::Read, _) => AccessMode::Read,
+        (_, true) => AccessMode::Overwrite,
+        (_, false) => AccessMode::ReadWrite,
+    };
+    Access { mode, ..access }
 }
 
 /// The rows of a copy's or fill's side that starts at an access's first byte, as the access `at`; none if they have no gaps.

@@ -235,10 +235,7 @@ impl Queue {
     /// [`Queue::launch`].
     pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
         let fill = check_fill(destination.length, pattern)?;
-        let accesses = [Access {
-            mode: AccessMode::Overwrite,
-            ..destination
-        }];
+        let accesses = [write_access(destination, true)];
         let request = Request {
             accesses: &accesses,
             waits,

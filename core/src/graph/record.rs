@@ -177,10 +177,7 @@ impl Recording {
         after: &[Node],
     ) -> Result<Node> {
         let fill = check_fill(destination.length, pattern)?;
-        let accesses = [Access {
-            mode: AccessMode::Overwrite,
-            ..destination
-        }];
+        let accesses = [write_access(destination, true)];
         self.record_data(queue, fill, &accesses, &[], after)
     }
 

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_scheduler::{Priority, QueueOptions};
+use quipu_scheduler::{AccessMode, Priority, QueueOptions};
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +38,17 @@ object!(Queue, CL_INVALID_COMMAND_QUEUE);
 impl Queue {
     pub(crate) fn is_out_of_order(&self) -> bool {
         self.properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
+    }
+
+    /// How a command of this queue that accesses memory so is ordered with others.
+    ///
+    /// An out-of-order queue orders nothing but what the program says. So its commands count as readers, which do not wait for
+    /// each other, where no bytes have to be brought anywhere: the memory is then only kept for them.
+    pub(crate) fn mode(&self, mode: AccessMode) -> AccessMode {
+        match self.is_out_of_order() && self.context.is_on_host {
+            true => AccessMode::Read,
+            false => mode,
+        }
     }
 
     pub(crate) fn last_of_host_memory(&self) -> MutexGuard<'_, Option<quipu_scheduler::Event>> {

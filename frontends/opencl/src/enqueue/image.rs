@@ -145,7 +145,11 @@ pub(crate) unsafe extern "C" fn enqueue_write_image(
         let core = command.with_host_memory(|waits| {
             Ok(queue.core.write(
                 memory,
-                destination.access(region.at.offset, region.at.span, written(&region)),
+                destination.access(
+                    region.at.offset,
+                    region.at.span,
+                    queue.mode(written(&region)),
+                ),
                 region.size[0],
                 &steps(region.size, &from, &region.at),
                 waits,
@@ -291,7 +295,8 @@ impl ImageFill {
     }
 
     fn enqueue(&self, command: &Command) -> Result<Event> {
-        let access = self.destination.access(AccessMode::ReadWrite);
+        let mode = command.queue.mode(AccessMode::ReadWrite);
+        let access = self.destination.access(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         Ok(queue.fill_rows(access, &self.texel, self.row, &self.steps, waits)?)
     }
@@ -302,7 +307,7 @@ impl ImageFill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let access = self.destination.access(AccessMode::ReadWrite);
+        let access = self.destination.access(queue.mode(AccessMode::ReadWrite));
         let (queue, row) = (&queue.core, self.row);
         Ok(recording.fill_rows(queue, access, &self.texel, row, &self.steps, after)?)
     }

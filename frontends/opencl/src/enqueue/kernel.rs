@@ -111,20 +111,6 @@ pub(super) fn chosen_local_size(
     Ok(local)
 }
 
-/// What is touched of a buffer by a kernel that writes it, or does not.
-///
-/// An out-of-order queue orders nothing but what the program says. So its kernels count as readers, which do not wait for each
-/// other, where no bytes have to be brought anywhere: the buffer then only keeps its memory for them. What the program said
-/// of its buffer (`CL_MEM_READ_ONLY`) counts for nothing here: the kernel's code tells.
-fn mode(writes: bool, queue: &Queue) -> AccessMode {
-    let is_ordered = !(queue.is_out_of_order() && queue.context.is_on_host);
-    // What it writes may be a part, so what was there before matters.
-    match writes && is_ordered {
-        true => AccessMode::ReadWrite,
-        false => AccessMode::Read,
-    }
-}
-
 /// A launch, and the buffers that it touches.
 #[derive(Clone)]
 pub(crate) struct Prepared {
@@ -152,8 +138,13 @@ impl Prepared {
                 CL_INVALID_KERNEL_ARGS,
             )?;
             images.extend(memory.image);
-            let mode = mode(reached.writes, queue);
-            memories.push((memory, mode));
+            // The kernel's code tells, and not what the program said of its buffer (`CL_MEM_READ_ONLY`). What it writes may be a
+            // part, so what was there before matters.
+            let mode = match reached.writes {
+                true => AccessMode::ReadWrite,
+                false => AccessMode::Read,
+            };
+            memories.push((memory, queue.mode(mode)));
         }
         Ok(Self {
             follows_pointers: follows_pointers || launch.follows_pointers,

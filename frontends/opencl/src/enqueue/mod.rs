@@ -72,10 +72,11 @@ impl Command {
     /// Enqueues a command that the host carries out in the queue's order.
     pub(crate) fn on_host(
         &self,
-        access: quipu_scheduler::Access<'_>,
+        mut access: quipu_scheduler::Access<'_>,
         kind: cl_command_type,
         blocking: cl_bool,
     ) -> Result<()> {
+        access.mode = self.queue.mode(access.mode);
         let mut timed = None;
         let core = self.with_host_memory(|waits| {
             let request = quipu_scheduler::Request {

@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
         let places = places.ok_or(Code(CL_INVALID_VALUE))?;
         let accesses: Vec<_> = memories
             .iter()
-            .map(|memory| memory.whole(AccessMode::ReadWrite))
+            .map(|memory| memory.whole(queue.mode(AccessMode::ReadWrite)))
             .collect();
         let request = Request {
             accesses: &accesses,

@@ -189,7 +189,7 @@ impl Copy {
         })
     }
 
-    fn accesses(&self) -> (Access<'_>, Access<'_>) {
+    fn accesses(&self, queue: &Queue) -> (Access<'_>, Access<'_>) {
         // What is between the rows stays.
         let rows = self.steps.iter().map(|step| step.count).product::<u64>();
         let mode = match rows * self.row == self.destination.length {
@@ -198,7 +198,7 @@ impl Copy {
         };
         (
             self.source.access(AccessMode::Read),
-            self.destination.access(mode),
+            self.destination.access(queue.mode(mode)),
         )
     }
 
@@ -214,7 +214,7 @@ impl Copy {
         if self.row == 0 {
             return command.core_nothing();
         }
-        let (source, destination) = self.accesses();
+        let (source, destination) = self.accesses(&command.queue);
         let (queue, waits) = (&command.queue.core, &command.waits);
         queue
             .copy(source, destination, self.row, &self.steps, waits)
@@ -230,7 +230,7 @@ impl Copy {
         if self.row == 0 {
             return Ok(recording.marker(&queue.core, after)?);
         }
-        let (source, destination) = self.accesses();
+        let (source, destination) = self.accesses(queue);
         recording
             .copy(
                 &queue.core,
@@ -312,14 +312,16 @@ impl Fill {
         if self.destination.length == 0 {
             return command.core_nothing();
         }
+        let mode = |mode| command.queue.mode(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         if self.pattern.len() <= SHORT_PATTERN {
-            let destination = self.destination.access(AccessMode::Overwrite);
+            let destination = self.destination.access(mode(AccessMode::Overwrite));
             return Ok(queue.fill(destination, &self.pattern, waits)?);
         }
         let mut ends = Waits::new();
         for (part, pattern, steps) in self.pieces() {
-            let (row, access) = (pattern.len() as u64, part.access(AccessMode::ReadWrite));
+            let access = part.access(mode(AccessMode::ReadWrite));
+            let row = pattern.len() as u64;
             ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
         }
         Ok(queue.marker(&ends)?)
@@ -331,17 +333,19 @@ impl Fill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
+        let mode = |mode| queue.mode(mode);
         let queue = &queue.core;
         if self.destination.length == 0 {
             return Ok(recording.marker(queue, after)?);
         }
         if self.pattern.len() <= SHORT_PATTERN {
-            let destination = self.destination.access(AccessMode::Overwrite);
+            let destination = self.destination.access(mode(AccessMode::Overwrite));
             return Ok(recording.fill(queue, destination, &self.pattern, after)?);
         }
         let mut ends: SmallVec<[Node; 8]> = SmallVec::new();
         for (part, pattern, steps) in self.pieces() {
-            let (row, access) = (pattern.len() as u64, part.access(AccessMode::ReadWrite));
+            let access = part.access(mode(AccessMode::ReadWrite));
+            let row = pattern.len() as u64;
             ends.push(recording.fill_rows(queue, access, pattern, row, &steps, after)?);
         }
         Ok(recording.marker(queue, &ends)?)
@@ -420,7 +424,7 @@ pub(crate) unsafe extern "C" fn enqueue_write_buffer(
         if size == 0 {
             return command.nothing(CL_COMMAND_WRITE_BUFFER, blocking);
         }
-        let destination = buffer.access(offset, size, AccessMode::Overwrite);
+        let destination = buffer.access(offset, size, queue.mode(AccessMode::Overwrite));
         // SAFETY: the program lends so many bytes, which are only read.
         let source = unsafe { host(pointer.cast_mut(), 0, size) };
         let core = command.with_host_memory(|waits| {
@@ -542,7 +546,11 @@ pub(crate) unsafe extern "C" fn enqueue_write_buffer_rect(
         let core = command.with_host_memory(|waits| {
             Ok(queue.core.write(
                 memory,
-                buffer.access(destination.offset, destination.span, AccessMode::ReadWrite),
+                buffer.access(
+                    destination.offset,
+                    destination.span,
+                    queue.mode(AccessMode::ReadWrite),
+                ),
                 region[0],
                 &steps(region, &source, &destination),
                 waits,
