@@ -226,18 +226,18 @@ impl Kernel {
                 if !handle.is_null() {
                     let memory = Ref::<Memory>::of(handle)?;
                     ensure(memory.image.is_none(), CL_INVALID_MEM_OBJECT)?;
-                    ensure(memory.context.is(self.context()), CL_INVALID_MEM_OBJECT)?;
+                    ensure(memory.context.is(self.context()), CL_INVALID_CONTEXT)?;
                 }
                 Argument::Memory(handle.expose_provenance())
             }
             ParameterKind::Image(access) => {
-                ensure(!value.is_null(), CL_INVALID_ARG_VALUE)?;
+                ensure(!value.is_null(), CL_INVALID_MEM_OBJECT)?;
                 ensure(size == size_of::<cl_mem>(), CL_INVALID_ARG_SIZE)?;
                 // SAFETY: the program passes a handle, as the size says.
                 let handle = unsafe { value.cast::<cl_mem>().read_unaligned() };
                 let memory = Ref::<Memory>::of(handle)?;
                 let image = memory.image.ok_or(Code(CL_INVALID_MEM_OBJECT))?;
-                ensure(memory.context.is(self.context()), CL_INVALID_MEM_OBJECT)?;
+                ensure(memory.context.is(self.context()), CL_INVALID_CONTEXT)?;
                 ensure(
                     image.fits(&parameter.type_name)
                         && !(access.reads() && memory.is_write_only())
@@ -252,12 +252,13 @@ impl Kernel {
                 // SAFETY: the program passes a handle, as the size says.
                 let sampler = unsafe { value.cast::<cl_sampler>().read_unaligned() };
                 let sampler = Ref::<Sampler>::of(sampler)?;
-                ensure(sampler.context.is(self.context()), CL_INVALID_SAMPLER)?;
+                ensure(sampler.context.is(self.context()), CL_INVALID_CONTEXT)?;
                 let literal = sampler.literal().to_ne_bytes().map(MaybeUninit::new);
                 Argument::Value(literal.into_iter().collect())
             }
             ParameterKind::Local => {
                 ensure(value.is_null(), CL_INVALID_ARG_VALUE)?;
+                // From OpenCL 3.1 on it may have none.
                 ensure(size != 0, CL_INVALID_ARG_SIZE)?;
                 Argument::Local(size as u64)
             }

@@ -51,6 +51,13 @@ pub(crate) struct Map {
     pub(crate) writes: bool,
 }
 
+impl Map {
+    /// True if both have bytes in common.
+    pub(crate) fn shares(&self, other: &Self) -> bool {
+        self.offset < other.offset + other.length && other.offset < self.offset + self.length
+    }
+}
+
 /// What a sub-buffer's first byte is a multiple of: `CL_DEVICE_MEM_BASE_ADDR_ALIGN`, in bytes.
 const ALIGNMENT: usize = 128;
 
@@ -212,6 +219,11 @@ impl Memory {
         self.flags & CL_MEM_READ_ONLY != 0
     }
 
+    /// True if it is an image over a buffer or another image.
+    fn is_image_over(&self) -> bool {
+        self.image.is_some() && self.parent.is_some()
+    }
+
     fn answer(&self, this: &Ref<Self>, name: cl_mem_info, answer: Answer) -> Result<()> {
         match name {
             CL_MEM_TYPE => answer.value(match &self.image {
@@ -220,6 +232,8 @@ impl Memory {
             }),
             CL_MEM_FLAGS => answer.value(self.flags),
             CL_MEM_SIZE => answer.value(self.size as usize),
+            // What an image over a buffer shares with it is the buffer's.
+            CL_MEM_HOST_PTR | CL_MEM_OFFSET if self.is_image_over() => answer.value(0_usize),
             CL_MEM_HOST_PTR => answer.value(self.host_pointer),
             CL_MEM_MAP_COUNT => answer.value(self.maps().len() as cl_uint),
             CL_MEM_REFERENCE_COUNT => answer.value(this.references()),

@@ -61,7 +61,17 @@ pub(super) unsafe fn map(
     };
     let access = memory.access(part.offset, part.length, mode);
     // Before the command: a program that is told of its end may unmap at once.
-    memory.maps().push(map);
+    {
+        let mut maps = memory.maps();
+        // Regions of an image may lie side by side in rows that both have bytes of.
+        let is_one_range = map.writes && memory.image.is_none();
+        let mut others = maps.iter().filter(|other| other.writes);
+        ensure(
+            !(is_one_range && others.any(|other| other.shares(&map))),
+            CL_INVALID_OPERATION,
+        )?;
+        maps.push(map);
+    }
     if let Err(code) = command.on_host(access, kind, blocking) {
         let mut maps = memory.maps();
         if let Some(place) = maps.iter().rposition(|one| *one == map) {
@@ -134,6 +144,11 @@ pub(crate) unsafe extern "C" fn enqueue_unmap_mem_object(
             false => AccessMode::Read,
         };
         let access = buffer.access(map.offset, map.length, mode);
-        command.on_host(access, CL_COMMAND_UNMAP_MEM_OBJECT, CL_FALSE)
+        let unmapped = command.on_host(access, CL_COMMAND_UNMAP_MEM_OBJECT, CL_FALSE);
+        if unmapped.is_err() {
+            // The program may try again.
+            buffer.maps().push(map);
+        }
+        unmapped
     })
 }

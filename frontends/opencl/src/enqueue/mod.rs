@@ -47,7 +47,7 @@ impl Command {
         })
     }
 
-    /// True if the program wants the event of the command.
+    /// True if the event of the command is wanted: by the program, or because the program is told of failures.
     fn wants_event(&self) -> bool {
         !self.event.is_null() || self.queue.context.tells_errors()
     }
@@ -89,11 +89,10 @@ impl Command {
             timed = Some(turn.event);
             Ok(turn.in_queue)
         })?;
-        self.give_timed(core.clone(), timed, kind)?;
-        match blocking {
-            CL_FALSE => Ok(()),
-            _ => wait(&core),
+        if blocking != CL_FALSE {
+            wait(&core)?;
         }
+        self.give_timed(core, timed, kind)
     }
 
     /// Enqueues a command that does nothing.
@@ -132,19 +131,17 @@ impl Command {
         Ok(())
     }
 
-    /// As [`give`](Self::give), and waits for the command if the program says so.
+    /// As [`give`](Self::give), once the command is over if the program waits for it: a call that fails gives no event.
     pub(crate) fn give_and_wait(
         &self,
         core: quipu_scheduler::Event,
         kind: cl_command_type,
         blocking: cl_bool,
     ) -> Result<()> {
-        let waited = (blocking != CL_FALSE).then(|| core.clone());
-        self.give(core, kind)?;
-        match waited {
-            Some(core) => wait(&core),
-            None => Ok(()),
+        if blocking != CL_FALSE {
+            wait(&core)?;
         }
+        self.give(core, kind)
     }
 }
 

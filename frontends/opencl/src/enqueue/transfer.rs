@@ -35,6 +35,19 @@ pub(super) unsafe fn three(pointer: *const usize) -> Result<[u64; 3]> {
 }
 
 impl Rectangle {
+    /// Of a buffer, or of what a buffer is copied to: slices are whole rows apart.
+    pub(super) fn of_buffer(
+        origin: [u64; 3],
+        region: [u64; 3],
+        row: usize,
+        slice: usize,
+    ) -> Result<Self> {
+        let rectangle = Self::new(origin, region, row, slice)?;
+        let are_whole = rectangle.slice_pitch.is_multiple_of(rectangle.row_pitch);
+        ensure(are_whole, CL_INVALID_VALUE)?;
+        Ok(rectangle)
+    }
+
     pub(super) fn new(
         origin: [u64; 3],
         region: [u64; 3],
@@ -49,10 +62,7 @@ impl Rectangle {
             .checked_mul(row_pitch)
             .ok_or(Code(CL_INVALID_VALUE))?;
         let slice_pitch = if slice == 0 { least } else { slice as u64 };
-        ensure(
-            slice_pitch >= least && slice_pitch.is_multiple_of(row_pitch),
-            CL_INVALID_VALUE,
-        )?;
+        ensure(slice_pitch >= least, CL_INVALID_VALUE)?;
         let place = |x: u64, y: u64, z: u64| {
             let rows = y.checked_mul(row_pitch)?;
             let slices = z.checked_mul(slice_pitch)?;
@@ -164,8 +174,9 @@ impl Copy {
                 three(region)?,
             )
         };
-        let source = Rectangle::new(source_origin, region, source_row_pitch, source_slice_pitch)?;
-        let destination = Rectangle::new(
+        let source =
+            Rectangle::of_buffer(source_origin, region, source_row_pitch, source_slice_pitch)?;
+        let destination = Rectangle::of_buffer(
             destination_origin,
             region,
             destination_row_pitch,
@@ -487,8 +498,8 @@ pub(crate) unsafe extern "C" fn enqueue_read_buffer_rect(
         // SAFETY: the program passes three numbers each.
         let (from, to, region) =
             unsafe { (three(buffer_origin)?, three(host_origin)?, three(region)?) };
-        let source = Rectangle::new(from, region, buffer_row_pitch, buffer_slice_pitch)?;
-        let destination = Rectangle::new(to, region, host_row_pitch, host_slice_pitch)?;
+        let source = Rectangle::of_buffer(from, region, buffer_row_pitch, buffer_slice_pitch)?;
+        let destination = Rectangle::of_buffer(to, region, host_row_pitch, host_slice_pitch)?;
         ensure(buffer.holds(source.offset, source.span), CL_INVALID_VALUE)?;
         ensure(buffer.is_readable(), CL_INVALID_OPERATION)?;
         // SAFETY: as the program promises.
@@ -532,8 +543,8 @@ pub(crate) unsafe extern "C" fn enqueue_write_buffer_rect(
         // SAFETY: the program passes three numbers each.
         let (to, from, region) =
             unsafe { (three(buffer_origin)?, three(host_origin)?, three(region)?) };
-        let destination = Rectangle::new(to, region, buffer_row_pitch, buffer_slice_pitch)?;
-        let source = Rectangle::new(from, region, host_row_pitch, host_slice_pitch)?;
+        let destination = Rectangle::of_buffer(to, region, buffer_row_pitch, buffer_slice_pitch)?;
+        let source = Rectangle::of_buffer(from, region, host_row_pitch, host_slice_pitch)?;
         ensure(
             buffer.holds(destination.offset, destination.span),
             CL_INVALID_VALUE,
