@@ -5,6 +5,7 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;
 use crate::operation::{Fill, Step};
 use crate::overlap::refuse_overlap;
+use crate::queue::Queue;
 use crate::region::Region;
 use smallvec::SmallVec;
 
@@ -41,6 +42,7 @@ pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
 
 /// Checks a pattern against the rows that it is to fill, and gives the access that it takes.
 pub(crate) fn check_fill_rows<'a>(
+    queue: &Queue,
     destination: Access<'a>,
     pattern: &[u8],
     row: u64,
@@ -78,7 +80,7 @@ pub(crate) fn check_fill_rows<'a>(
         bytes *= step.count;
     }
     let is_dense = bytes == destination.length;
-    let access = write_access(destination, is_dense);
+    let access = write_access(queue, destination, is_dense);
     Ok((
         if is_dense {
             fill
@@ -101,11 +103,11 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// What is written wholly need not be brought there first. An access that only reads stays one: the caller orders its commands by
-/// events alone, in memory where nothing is brought anywhere.
-pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
+/// What is written wholly need not be brought there first. Where the caller orders the queue's commands, an access that only reads
+/// stays one.
+pub(crate) fn write_access<'a>(queue: &Queue, access: Access<'a>, dense: bool) -> Access<'a> {
     let mode = match (access.mode, dense) {
-        (AccessMode::Read, _) => AccessMode::Read,
+        (AccessMode::Read, _) if queue.shared().options().hazards.are_callers() => AccessMode::Read,
         (_, true) => AccessMode::Overwrite,
         (_, false) => AccessMode::ReadWrite,
     };

@@ -235,7 +235,7 @@ impl Queue {
     /// [`Queue::launch`].
     pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
         let fill = check_fill(destination.length, pattern)?;
-        let accesses = [write_access(destination, true)];
+        let accesses = [write_access(self, destination, true)];
         let request = Request {
             accesses: &accesses,
             waits,
@@ -259,7 +259,7 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
-        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
+        let (fill, access) = check_fill_rows(self, destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &[access],
@@ -292,7 +292,7 @@ impl Queue {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(destination, dense),
+            write_access(self, destination, dense),
         ];
         let sizes = self.sizes_to_read(&accesses);
         let with_sizes = sizes.as_ref().map(|sizes| sizes.behind(&accesses));
@@ -324,7 +324,7 @@ impl Queue {
         waits: &[Event],
     ) -> Result<Event> {
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(destination, dense)];
+        let accesses = [write_access(self, destination, dense)];
         let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &accesses,

@@ -65,5 +65,5 @@ pub use portable::{
     CodeKey, KernelAttributes, Passed, PassedParameter, PortableKernel, TextFeatures,
 };
 pub use queue::enqueue::Request;
-pub use queue::{Completion, Priority, Queue, QueueOptions};
+pub use queue::{Completion, Hazards, Priority, Queue, QueueOptions};
 pub use region::Region;

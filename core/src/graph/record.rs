@@ -177,7 +177,7 @@ impl Recording {
         after: &[Node],
     ) -> Result<Node> {
         let fill = check_fill(destination.length, pattern)?;
-        let accesses = [write_access(destination, true)];
+        let accesses = [write_access(queue, destination, true)];
         self.record_data(queue, fill, &accesses, &[], after)
     }
 
@@ -194,7 +194,7 @@ impl Recording {
         steps: &[Step],
         after: &[Node],
     ) -> Result<Node> {
-        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
+        let (fill, access) = check_fill_rows(queue, destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         self.record_data(queue, fill, &[access], rows.as_slice(), after)
     }
@@ -218,7 +218,7 @@ impl Recording {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(destination, dense),
+            write_access(queue, destination, dense),
         ];
         let transfer = Transfer {
             source: Endpoint::Argument(0),
@@ -249,7 +249,7 @@ impl Recording {
         after: &[Node],
     ) -> Result<Node> {
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(destination, dense)];
+        let accesses = [write_access(queue, destination, dense)];
         let transfer = Transfer {
             source: Endpoint::Host(source),
             destination: Endpoint::Argument(0),

@@ -29,7 +29,7 @@ use crate::event::{SeesTo, Waiter, hand_over_needed, polling};
 use crate::memory::SpaceId;
 use crate::observers::{Action, Observer};
 use flush::flush_for;
-pub use options::{Completion, Priority, QueueOptions};
+pub use options::{Completion, Hazards, Priority, QueueOptions};
 pub(crate) use place::forget_barriers;
 use place::{DeviceName, Head};
 pub use place::{Place, QueueShared, route_to};

@@ -25,6 +25,32 @@ pub enum Completion {
     Polling,
 }
 
+/// Who orders commands of which one writes what another touches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hazards {
+    are_callers: bool,
+}
+
+impl Hazards {
+    /// The queue does.
+    pub const OF_QUEUE: Self = Self { are_callers: false };
+
+    /// The caller does, by waits: a copy, write or fill may be passed a destination that is accessed as if it were only read
+    /// ([`AccessMode::Read`](crate::AccessMode::Read)). Then it waits for no other command that is passed the same memory so.
+    ///
+    /// # Safety
+    /// Of two commands that are passed memory so, none writes bytes that the other touches, unless one waits for the other; or
+    /// whoever wrote them has been told that such a race gives undefined behaviour. The memory is in the host's space alone.
+    #[must_use]
+    pub const unsafe fn of_caller() -> Self {
+        Self { are_callers: true }
+    }
+
+    pub(crate) const fn are_callers(self) -> bool {
+        self.are_callers
+    }
+}
+
 /// What kind of queue to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
@@ -43,6 +69,8 @@ pub struct QueueOptions {
     /// How ends of commands are found out. Drivers that know them anyway take no
     /// notice.
     pub completion: Completion,
+    /// Who orders commands of which one writes what another touches: by default the queue.
+    pub hazards: Hazards,
 }
 
 impl Default for QueueOptions {
@@ -55,6 +83,7 @@ impl Default for QueueOptions {
             profiling: false,
             priority: Priority::Normal,
             completion: Completion::Callback,
+            hazards: Hazards::default(),
         }
     }
 }

@@ -144,7 +144,7 @@ impl<V: Vendor> Work<'_, V> {
             }
             let to = self.bytes(argument)?;
             let from = copies.bytes(argument);
-            let mut write = |range: Range<usize>| {
+            let write = |range: Range<usize>| {
                 let (offset, bytes) = (to.offset + range.start as u64, &from[range]);
                 let written = self.vendor().write(device, to.allocation, offset, bytes);
                 written.map_err(failed)

@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_scheduler::{AccessMode, Priority, QueueOptions};
+use quipu_scheduler::{AccessMode, Hazards, Priority, QueueOptions};
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -80,12 +80,19 @@ fn make(
         properties & (CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT) == 0,
         CL_INVALID_QUEUE_PROPERTIES,
     )?;
+    let in_order = properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0;
+    let hazards = match !in_order && context.is_on_host {
+        // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in the host's space alone.
+        true => unsafe { Hazards::of_caller() },
+        false => Hazards::default(),
+    };
     let options = QueueOptions {
-        in_order: properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0,
+        in_order,
         profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
         // Programs subtract one command's times from another's.
         one_at_a_time: properties & CL_QUEUE_PROFILING_ENABLE != 0,
         priority,
+        hazards,
         ..QueueOptions::default()
     };
     let core = context.core.queue(&device.core, options)?;

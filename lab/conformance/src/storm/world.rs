@@ -444,6 +444,7 @@ fn make_queue(context: &Context, devices: &[Device], random: &mut Random) -> Que
             1 => Priority::High,
             _ => Priority::Normal,
         },
+        hazards: quipu_scheduler::Hazards::OF_QUEUE,
         completion: if random.percent(25) {
             Completion::Polling
         } else {
