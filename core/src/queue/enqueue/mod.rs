@@ -38,7 +38,8 @@
 //!
 //! * *Explicit wait.* The caller has the event, which [`Queue::order`] gives after step 8.
 //! * *Hazard.* The other command was found in a tracker. It had that tracker locked at its own point
-//!   and has unlocked it before this command locked it, which is before this command's point.
+//!   and has unlocked it before this command locked it, which is before this command's point. This is so of users of
+//!   segments and of [rows](Request::regions).
 //! * *Prefix* (a barrier, a marker without a list, a command of unknown access). It waits for the
 //!   smaller numbers of its queue. One counter gives them out, each after the smaller ones.
 //! * *Turn of an event* ([`Context::in_turn`]). This marker waits for an event that its maker has, and
