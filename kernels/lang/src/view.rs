@@ -295,7 +295,7 @@ impl<'a, T> GlobalMut<'a, T> {
     ///
     /// # Safety
     /// For as long as the view lives, the elements are initialised, in one allocation, and used through
-    /// nothing but views of the same launch. It may have several of them, as each thread that runs some of
+    /// nothing but views of the same launch: of an array in strides of it, those between the gaps. It may have several of them, as each thread that runs some of
     /// its blocks has, if each is handed to one partition, all of these divide it in the same way, and no
     /// block is run through two of them. So no element belongs to two threads: a view makes no reference to
     /// its elements, and its partition one to the elements of the threads that are run. A `length` of zero

@@ -216,11 +216,12 @@ impl Rows {
         let recording = recorder.recording();
         let mut before: SmallVec<[EventId; 8]> = SmallVec::new();
         for user in self.users.iter().rev() {
+            let is_other = !user.id.is_none() && user.id != id && user.id != recording;
             let is_wanted = user.writes || !writers_alone;
-            if user.id.is_none() || !is_wanted || !user.region.meets(region) {
+            if !is_other || !is_wanted || !user.region.meets(region) {
                 continue;
             }
-            if user.id != id && user.id != recording && !before.contains(&user.followed) {
+            if !before.contains(&user.followed) {
                 recorder.wait(user.id, false);
             }
             before.push(user.id);
