@@ -117,8 +117,8 @@ fn random_ranges_wait_for_all_that_they_must() {
 /// The same of rectangles of a matrix, among which are ranges.
 #[test]
 fn random_rows_wait_for_all_that_they_must() {
-    check_random_uses(60, 1);
-    check_random_uses(60, 4);
+    check_random_uses(30, 1);
+    check_random_uses(30, 4);
 }
 
 /// A rectangle of a matrix of rows of six or, now and then, eight bytes.
@@ -272,7 +272,7 @@ fn commands_on_disjoint_rectangles_do_not_wait_for_each_other() {
 #[test]
 fn waits_for_rectangles_do_not_grow_with_the_queue() {
     use AccessMode::{Read, ReadWrite};
-    let count = 600;
+    let count = 300;
     let state = std::cell::Cell::new(1_u64);
     let random = |below: u64| {
         let mut next = state.get();
