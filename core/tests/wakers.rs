@@ -137,6 +137,30 @@ fn a_waker_that_has_waited_has_others_called_as_before() {
     drop(futures);
 }
 
+#[test]
+fn a_waker_has_its_own_called_though_one_of_them_has_called_others() {
+    let (gate, awaited, user) = (UserEvent::new(), UserEvent::new(), UserEvent::new());
+    let (tell, told) = mpsc::channel();
+    let (feed, fed) = mpsc::channel();
+    let (of_awaited, of_user) = (awaited.event(), user.event());
+    let futures = [
+        calling(&of_user, move || of_awaited.wait().unwrap()),
+        calling(&of_user, move || feed.send(()).unwrap()),
+        calling(&gate.event(), move || {
+            user.complete();
+            tell.send(fed.recv_timeout(PATIENCE)).unwrap();
+        }),
+        calling(&gate.event(), || awaited.complete()),
+        // Left in front of those of `user`, when the wait has called the one before.
+        calling(&gate.event(), || {}),
+    ];
+    let ends = std::thread::spawn(|| gate.complete());
+    let is_fed = told.recv().unwrap();
+    is_fed.expect("the wakers of what it completes are called at once");
+    ends.join().unwrap();
+    drop(futures);
+}
+
 /// Says that it is handed a command, and ends it.
 struct Says(Mutex<mpsc::Sender<()>>);
 

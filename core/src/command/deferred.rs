@@ -142,8 +142,11 @@ thread_local! {
     static WAKING_AT: Cell<u32> = const { Cell::new(NOT_WAKING) };
     /// Wakers of what is over that this thread is about to call.
     static WAKES: List<Arc<Observer>> = const { List::new() };
-    /// How many of these, the first ones, are left for when the waker or callback that this thread is inside of has returned.
-    static OTHERS_WAKES: Cell<usize> = const { Cell::new(0) };
+    /// How many wakers were ever taken from the front of `WAKES`. With it, a waker's position is one that stays: the number of
+    /// those taken, and the waker's index.
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+    /// Wakers in front of this position are left for when the waker or callback that this thread is inside of has returned.
+    static OTHERS_END: Cell<u64> = const { Cell::new(0) };
     /// Callbacks of what is over.
     static CALLS: List<Arc<Observer>> = const { List::new() };
     /// How often they are kept for what this thread has yet to run.
@@ -353,9 +356,9 @@ impl Drop for Depth {
 /// Calls a driver in the middle of a command's end, of which nothing may be left undone whatever the driver does.
 pub(crate) fn contain(call: impl FnOnce()) {
     // Wakers that are noted by now are not called in there, where a driver may refuse their waits.
-    let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
+    let others = OTHERS_END.replace(end_of_wakes());
     let outcome = catch_unwind(AssertUnwindSafe(call));
-    leave_to_others(others);
+    OTHERS_END.set(others);
     if let Err(panic) = outcome {
         drop_panic(panic);
         quietly(|| {
@@ -404,14 +407,27 @@ pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
 /// Calls the wakers that were noted, but for those of the waker that this thread is inside of: their turn comes when that has
 /// returned, or while it waits.
 pub(crate) fn wake() {
-    while let Some(waker) = edit(&WAKES, |wakes| wakes.remove(OTHERS_WAKES.get())) {
+    while let Some(waker) = take_waker() {
         fire(&waker);
     }
 }
 
-/// Leaves the first of the wakers that were noted to who noted them: so many, but for those that a wait has called meanwhile.
-fn leave_to_others(wakes: usize) {
-    OTHERS_WAKES.set(wakes.min(edit(&WAKES, |noted| noted.len())));
+/// Takes the first of the wakers that were noted, but for others'.
+fn take_waker() -> Option<Arc<Observer>> {
+    match OTHERS_END.get().saturating_sub(TAKEN.get()) {
+        0 => {
+            let waker = edit(&WAKES, VecDeque::pop_front)?;
+            TAKEN.set(TAKEN.get() + 1);
+            Some(waker)
+        }
+        // All that are others' stay in front of it.
+        others => edit(&WAKES, |wakes| wakes.remove(others as usize)),
+    }
+}
+
+/// The position behind all wakers that were noted.
+fn end_of_wakes() -> u64 {
+    TAKEN.get() + edit(&WAKES, |wakes| wakes.len()) as u64
 }
 
 /// Has an observer do its action, once. If that is a user's code, what this thread keeps to itself is shown first.
@@ -421,9 +437,9 @@ pub(crate) fn fire(observer: &Observer) {
     }
     publish();
     let depth = WAKING_AT.replace(DRAINING.get());
-    let others = OTHERS_WAKES.replace(edit(&WAKES, |wakes| wakes.len()));
+    let others = OTHERS_END.replace(end_of_wakes());
     observer.fire();
-    leave_to_others(others);
+    OTHERS_END.set(others);
     WAKING_AT.set(depth);
 }
 
@@ -506,7 +522,7 @@ pub(crate) struct BlockingWait<'a> {
     calling: bool,
     kept: u32,
     waits: u32,
-    others_wakes: usize,
+    others_end: u64,
     outer: Option<&'static dyn Fn() -> bool>,
     happened: PhantomData<&'a dyn Fn() -> bool>,
 }
@@ -517,7 +533,7 @@ impl Drop for BlockingWait<'_> {
         CALLING.set(self.calling);
         KEPT.set(self.kept);
         WAITS.set(self.waits);
-        leave_to_others(self.others_wakes);
+        OTHERS_END.set(self.others_end);
         DRAINING.set(self.draining);
     }
 }
@@ -541,12 +557,12 @@ pub(crate) fn enter_blocking_wait<'a>(
         calling: CALLING.get(),
         kept: KEPT.get(),
         waits: WAITS.get(),
-        others_wakes: OTHERS_WAKES.get(),
+        others_end: OTHERS_END.get(),
         outer: HAPPENED.get(),
         happened: PhantomData,
     };
     if !is_limited {
-        OTHERS_WAKES.set(0);
+        OTHERS_END.set(0);
     }
     let is_waking = edit(&WAKES, |wakes| !wakes.is_empty());
     let is_inside = outer.calling || outer.kept > 0 || outer.draining > 0 || is_waking;
@@ -584,7 +600,7 @@ pub(crate) fn enter_blocking_wait<'a>(
     // Of those that this thread is about to call, one may bring about what is waited for.
     while !is_limited
         && !happened()
-        && let Some(waker) = edit(&WAKES, VecDeque::pop_front)
+        && let Some(waker) = take_waker()
     {
         fire(&waker);
     }
