@@ -1,4 +1,5 @@
-//! A driver may end commands as it is handed them, however many that makes ready: nothing recurses.
+//! A driver may end commands as it is handed them, however many that makes ready, and objects may keep each other in a chain:
+//! nothing recurses.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -66,4 +67,22 @@ fn many_chains_at_once_need_no_deeper_stack() {
     for end in ends {
         end.wait().unwrap();
     }
+}
+
+#[test]
+fn a_long_chain_of_content_sizes_needs_no_deeper_stack() {
+    let driver: Arc<dyn Driver> = Arc::new(AtOnce);
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let first = context.memory(8).unwrap();
+    let mut last = first.clone();
+    for _ in 0..CHAINS * LENGTH / 16 {
+        let size = context.memory(8).unwrap();
+        last.set_content_size(Some(size.clone())).unwrap();
+        last = size;
+    }
+    drop(last);
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    let drops = thread.spawn(move || drop(first)).unwrap();
+    drops.join().unwrap();
 }

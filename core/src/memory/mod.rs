@@ -12,6 +12,7 @@
 
 pub(crate) mod access;
 pub(crate) mod eviction;
+mod handle;
 pub mod mapping;
 pub(crate) mod owner;
 pub mod pinned;
@@ -19,6 +20,8 @@ pub(crate) mod space;
 pub(crate) mod space_id;
 pub(crate) mod tracker;
 
+pub use handle::MemoryRef;
+pub(crate) use handle::Unused;
 pub use space_id::SpaceId;
 
 use crate::access::MAX_MEMORY_BYTES;
@@ -29,10 +32,9 @@ use crate::panics::quietly;
 use owner::{Failures, Owner};
 use space::Allocator;
 use std::any::Any;
-use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use tracker::Tracker;
 
@@ -161,99 +163,9 @@ unsafe impl Sync for Memory {}
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// A counted handle to a memory object. The last one to go frees it, after
-/// every command that uses it.
-pub struct MemoryRef(NonNull<Memory>);
-
-// SAFETY: a handle only gives shared access to a `Sync` object.
-unsafe impl Send for MemoryRef {}
-// SAFETY: as above.
-unsafe impl Sync for MemoryRef {}
-
-impl Deref for MemoryRef {
-    type Target = Memory;
-    #[inline]
-    fn deref(&self) -> &Memory {
-        // SAFETY: alive while a handle is.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Clone for MemoryRef {
-    fn clone(&self) -> Self {
-        self.handles.fetch_add(1, Ordering::Relaxed);
-        Self(self.0)
-    }
-}
-
-impl Drop for MemoryRef {
-    fn drop(&mut self) {
-        self.give_up(false);
-    }
-}
-
-/// A handle that goes when no command uses the object any more, wherever that may be: the tracker stays with whose it is.
-pub(crate) struct Unused(ManuallyDrop<MemoryRef>);
-
-impl Unused {
-    pub(crate) fn new(memory: MemoryRef) -> Self {
-        Self(ManuallyDrop::new(memory))
-    }
-}
-
-impl Drop for Unused {
-    fn drop(&mut self) {
-        self.0.give_up(true);
-    }
-}
-
-impl MemoryRef {
-    /// Gives the handle up, once. The last one frees the object, which may be known to be unused.
-    fn give_up(&mut self, is_unused: bool) {
-        if self.handles.fetch_sub(1, Ordering::Release) != 1 {
-            return;
-        }
-        if crate::process::is_forked() {
-            // Whoever uses it does not end here.
-            return;
-        }
-        fence(Ordering::Acquire);
-        let context = self.context.upgrade();
-        let is_idle = is_unused || self.tracker().is_idle();
-        match context {
-            Some(context) if !is_idle => {
-                // A handle more until then: whoever needs room is to find it.
-                self.handles.store(1, Ordering::Relaxed);
-                context.free_when_unused(MemoryRef(self.0));
-                return;
-            }
-            Some(context) => context.objects().forget(self.id),
-            None if is_idle || self.is_idle_soon() => {}
-            None => {
-                // A context outlives its commands, so this cannot be; leaking is
-                // the safe answer if it ever is.
-                quietly(|| {
-                    tracing::error!(
-                        "a buffer is in use after its context ended; its memory is kept"
-                    );
-                });
-                return;
-            }
-        }
-        // SAFETY: the object was boxed, no handle and no command uses it.
-        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-    }
-}
-
 impl std::fmt::Debug for Memory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "memory {} ({} bytes)", self.id, self.size)
-    }
-}
-
-impl std::fmt::Debug for MemoryRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Debug::fmt(&**self, f)
     }
 }
 
