@@ -1,11 +1,13 @@
 //! Errors of the scheduler. Their texts are for people: what was asked, what was
 //! wrong, what to do about it.
 
+use crate::panics::{drop_panic, quietly};
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
-use std::panic::Location;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -304,8 +306,9 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// What a closure of the user's returned as its error, as it was.
-pub struct Returned(Box<dyn ReturnedError>);
+/// What a closure of the user's returned as its error, as it was. It is dropped wherever the last error that has it is, also in the
+/// middle of a command's end: a panic of its destructor is contained.
+pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
 /// Of any type that can be told to people.
 trait ReturnedError: fmt::Display + Any + Send + Sync {}
@@ -314,14 +317,25 @@ impl<E: fmt::Display + Any + Send + Sync> ReturnedError for E {}
 impl Returned {
     /// This error.
     pub fn new(error: impl fmt::Display + Send + Sync + 'static) -> Self {
-        Self(Box::new(error))
+        Self(ManuallyDrop::new(Box::new(error)))
     }
 
     /// The error, if it is of this type.
     #[must_use]
     pub fn get<E: 'static>(&self) -> Option<&E> {
-        let any: &dyn Any = &*self.0;
+        let any: &dyn Any = &**self.0;
         any.downcast_ref()
+    }
+}
+
+impl Drop for Returned {
+    fn drop(&mut self) {
+        // SAFETY: it is not used again, as `self` is being dropped.
+        let error = unsafe { ManuallyDrop::take(&mut self.0) };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
+            drop_panic(panic);
+            quietly(|| tracing::error!("an error panicked as it was dropped"));
+        }
     }
 }
 

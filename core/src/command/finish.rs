@@ -36,8 +36,9 @@ impl Failed {
         })
     }
 
-    fn log(&self) {
+    fn log(self) {
         quietly(|| tracing::debug!(command = self.command, error = %self.error, "failed"));
+        discard(self.error);
     }
 }
 
@@ -75,12 +76,15 @@ pub(crate) unsafe fn fail(
         for argument in unsafe { s.arguments() } {
             // SAFETY: memory outlives the commands that use it.
             let memory = unsafe { argument.memory_pointer().as_ref() };
-            if argument.mode().writes() {
-                memory.poison(argument.range(), id, &error);
+            let poisoned = if argument.mode().writes() {
+                memory.poison(argument.range(), id, &error)
             } else if vtable.kind == Kind::Migrate {
                 // It reads the object, and writes its copy elsewhere.
-                memory.not_brought(argument.range(), id, &error);
-            }
+                memory.not_brought(argument.range(), id, &error)
+            } else {
+                continue;
+            };
+            poisoned.replaced.into_iter().for_each(discard);
         }
         if let Some(fail) = vtable.rare.fail {
             // SAFETY: owned, and its state was not dropped before.
@@ -95,7 +99,7 @@ pub(crate) unsafe fn fail(
     // SAFETY: the command is owned by the caller, who gives it up; its state was dropped, and its payload holds the
     // error.
     unsafe { broadcast_dropped(slot, true, time, sink) };
-    failed.iter().for_each(Failed::log);
+    failed.into_iter().for_each(Failed::log);
     told.iter().for_each(Error::tell);
 }
 
@@ -173,12 +177,13 @@ pub(super) unsafe fn end_recorded(
     }
     let first = s.notify.entries();
     let failed = result.as_ref().err().and_then(|error| Failed::of(s, error));
-    if let Err(error) = result {
+    // Dropped when this command is over: what errors carry is a user's code.
+    let uncounted = result.err().and_then(|error| {
         // Before any of them is told.
         // SAFETY: the list is as it was made.
         unsafe { fail_dependants(first, &error) };
-        graph.note_failure(index, error);
-    }
+        graph.note_failure(index, error)
+    });
     // SAFETY: the list is as it was made; what is in it waits for this command.
     let is_left = first.is_some_and(|first| unsafe {
         match first.next() {
@@ -186,7 +191,8 @@ pub(super) unsafe fn end_recorded(
             Some(second) => resolve_list(first, second, false, s, sink),
         }
     });
-    failed.iter().for_each(Failed::log);
+    failed.into_iter().for_each(Failed::log);
+    uncounted.into_iter().for_each(discard);
     if is_left {
         call_back();
     }

@@ -59,12 +59,11 @@ pub(crate) use serve::resolve as resolve_watchers;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::observers::Observer;
-use crate::panics::{drop_panic, quietly};
+use crate::panics::quietly;
 use crate::sync::prefetch_for_writing;
 use notify::Closed;
 use slot::{Extension, Slot};
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -310,14 +309,11 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
     }
 }
 
-/// Drops an error, in the middle of an end or as the last handle goes. What it carries is a user's code.
+/// Drops an error, in the middle of an end or as the last handle goes. What it carries is a user's code, which may block.
 #[cold]
 pub(crate) fn discard(error: Error) {
     publish();
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(error))) {
-        drop_panic(panic);
-        quietly(|| tracing::error!("an error panicked as it was dropped"));
-    }
+    drop(error);
 }
 
 /// Registers an observer with an event; false if the event is already over.

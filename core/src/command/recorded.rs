@@ -147,17 +147,16 @@ impl Shared {
     }
 
     /// A command failed. Of several, the first in the order of recording counts: one
-    /// that was not run comes after its cause, so that has failed by itself.
+    /// that was not run comes after its cause, so that has failed by itself. Gives the error that does not count.
     #[cold]
-    pub(crate) fn note_failure(&self, index: u32, error: Error) {
+    #[must_use = "what an error carries is a user's code, which comes after all that others wait for"]
+    pub(crate) fn note_failure(&self, index: u32, error: Error) -> Option<Error> {
         let mut failure = lock(&self.failure);
         let mut other = Some((index, error));
         if failure.as_ref().is_none_or(|(first, _)| index < *first) {
             std::mem::swap(&mut *failure, &mut other);
         }
-        drop(failure);
-        // With nothing locked: what an error carries is a user's code.
-        drop(other);
+        other.map(|(_, error)| error)
     }
 }
 

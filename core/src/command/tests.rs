@@ -3,7 +3,7 @@
 
 use super::{Command, ToDrivers};
 use crate::driver::Notification;
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::limits::JOIN_WAITS;
 use crate::memory::eviction::{Evicted, Eviction};
 use crate::memory::mapping::HostQueue;
@@ -122,6 +122,14 @@ impl Stage {
         while let Some(command) = next() {
             let result = command.start();
             command.finish(result, &mut ToDrivers);
+        }
+    }
+
+    /// Ends all that is ready, and what that makes ready, with such an error.
+    pub(super) fn fail_all(&self, error: impl Fn() -> Error) {
+        let next = || self.hoard.0.lock().unwrap().pop();
+        while let Some(command) = next() {
+            command.finish(Err(error()), &mut ToDrivers);
         }
     }
 

@@ -135,6 +135,40 @@ fn an_error_that_a_loss_replaces_is_dropped_with_nothing_locked() {
     assert!(told.recv_timeout(2 * PATIENCE).unwrap());
 }
 
+/// An error whose destructor panics.
+fn undroppable() -> Error {
+    let panics = OnDrop(Some(Box::new(|| panic!("an error that is not dropped"))));
+    ErrorKind::Returned {
+        what: "a test",
+        error: Returned::new(panics),
+    }
+    .into()
+}
+
+#[test]
+fn errors_that_panic_as_they_are_dropped_keep_nothing_from_ending() {
+    let stage = Stage::new(false);
+    let memory = stage.context.memory(SIZE).unwrap();
+    // The second replaces the first in the tracker.
+    for _ in 0..2 {
+        let (command, event) = stage.command_of(&[over(&memory, AccessMode::Overwrite)]);
+        command.finish(Err(undroppable()), &mut ToDrivers);
+        assert!(event.is_complete());
+    }
+    // One is enough for a graph of two.
+    let recording = Recording::new(&stage.context);
+    for _ in 0..2 {
+        let fails = |_: &[crate::RawArgument]| Err(undroppable());
+        let request = NodeRequest::default();
+        recording.host_task(&stage.queue, fails, &request).unwrap();
+    }
+    let graph = recording.finish().unwrap();
+    let event = stage.queue.launch_graph(&graph, &[], None).unwrap();
+    stage.fail_all(undroppable);
+    assert!(event.is_complete(), "it never ends");
+    assert!(event.wait().is_err());
+}
+
 fn gates() -> Vec<UserEvent> {
     (0..JOIN_WAITS).map(|_| UserEvent::new()).collect()
 }

@@ -1,7 +1,7 @@
 //! The footprint of a graph: its reads and writes of one memory object, as a whole.
 
 use crate::access::AccessMode;
-use crate::command::EventId;
+use crate::command::{EventId, discard};
 use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;
 use crate::memory::tracker::Tracker;
@@ -148,7 +148,8 @@ impl Footprint {
     /// The launch `id` failed.
     pub(super) fn poison(&self, id: EventId, cause: &crate::error::Error) {
         for written in &self.writes {
-            self.memory.poison(written.range.clone(), id, cause);
+            let poisoned = self.memory.poison(written.range.clone(), id, cause);
+            poisoned.replaced.into_iter().for_each(discard);
         }
     }
 }

@@ -36,7 +36,7 @@ use std::ops::{Deref, Range};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use tracker::Tracker;
+use tracker::{Poisoned, Tracker};
 
 /// Bytes that hold a content size: a little-endian number.
 pub(crate) const CONTENT_SIZE_BYTES: u64 = 8;
@@ -555,7 +555,8 @@ impl Memory {
     }
 
     /// A command that wrote these bytes failed.
-    pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) {
+    #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
+    pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
         let context = self.context.upgrade();
         let stays = context.is_some_and(|context| context.failures() == Failures::StayWithEvents);
         let is_loss = matches!(
@@ -564,16 +565,16 @@ impl Memory {
         );
         if stays && !is_loss {
             self.tracker().forget_copies_of(&range, id);
+            Poisoned::default()
         } else {
             let cause = cause.for_dependant();
-            let poisoned = self.tracker().poison(&range, id, &cause);
-            // The tracker is unlocked: what was replaced carries a user's code.
-            drop(poisoned);
+            self.tracker().poison(&range, id, &cause)
         }
     }
 
     /// A migration of these bytes failed. Where they were may be lost meanwhile, so that it was to bring their last copy.
-    pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) {
+    #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
+    pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
         let buffer = self.label();
         let lost = ErrorKind::ContentLost {
             buffer: buffer.clone(),
@@ -583,6 +584,7 @@ impl Memory {
         if poisoned.any {
             quietly(|| tracing::error!(buffer, "its only copy is lost"));
         }
+        poisoned
     }
 
     /// True if [`check`](Memory::check) has nothing against the range, for it

@@ -94,7 +94,7 @@ pub(crate) struct Poisoned {
     /// True if anything is poisoned now. Of a migration: it was to bring the last copy.
     pub(crate) any: bool,
     /// What was replaced: to be dropped when the tracker is unlocked.
-    replaced: Vec<Error>,
+    pub(crate) replaced: Vec<Error>,
 }
 
 impl Poisoned {

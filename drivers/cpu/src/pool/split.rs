@@ -152,9 +152,14 @@ impl Split {
     /// Keeps the first error; nobody claims another piece.
     pub(crate) fn fail(&self, error: Error) {
         self.failed.store(true, Ordering::Relaxed);
-        self.error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(error);
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = if first.is_none() {
+            first.replace(error)
+        } else {
+            Some(error)
+        };
+        drop(first);
+        // With nothing locked: what an error carries is a user's code.
+        drop(later);
     }
 }

@@ -4,7 +4,7 @@ use super::{Log, Scene, launched, note, record_fold};
 use crate::Fixture;
 use crate::cases::cases;
 use crate::support::*;
-use quipu_scheduler::error::ErrorKind;
+use quipu_scheduler::error::{ErrorKind, Returned};
 use quipu_scheduler::graph::{Node, NodeRequest};
 use quipu_scheduler::{
     Access, AccessMode, Context, Queue, QueueOptions, RawArgument, Recording, UserEvent,
@@ -17,6 +17,7 @@ cases! {
         a_kernel_that_fails,
         failure_within,
         the_first_failure_counts,
+        errors_that_panic_as_they_are_dropped,
         failure_from_before,
         a_launch_that_was_not_run_can_be_run_again,
         cancelled,
@@ -137,6 +138,43 @@ fn the_first_failure_counts(fixture: &dyn Fixture) {
         let error = error_of(&launched(&queue, &graph)).to_string();
         assert!(error.contains("number 0."), "{error}");
     }
+}
+
+/// An error of the user's whose destructor panics.
+struct Bad;
+
+impl std::fmt::Display for Bad {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a bad error")
+    }
+}
+
+impl Drop for Bad {
+    fn drop(&mut self) {
+        panic!("an error that panics as it is dropped");
+    }
+}
+
+fn errors_that_panic_as_they_are_dropped(fixture: &dyn Fixture) {
+    let mut scene = Scene::new(fixture);
+    let memory = scene.stage.memory(8);
+    let queue = scene.stage.out_of_order();
+    for accesses in [&[][..], &[overwrites(&memory)]] {
+        scene.task(&queue, accesses, &[], |_| {
+            Err(ErrorKind::Returned {
+                what: "a test",
+                error: Returned::new(Bad),
+            }
+            .into())
+        });
+    }
+    let (_stage, graph) = scene.finish();
+    // The second launch's error takes the place of the first one's in the memory.
+    for _ in 0..2 {
+        let error = error_of(&launched(&queue, &graph)).to_string();
+        assert!(error.contains("a bad error"), "{error}");
+    }
+    nothing(&queue, &[], &[]).wait().unwrap();
 }
 
 fn failure_from_before(fixture: &dyn Fixture) {
