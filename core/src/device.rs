@@ -2,7 +2,7 @@
 
 use crate::built_in::BuiltInKernel;
 use crate::driver::Driver;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SpaceId;
 use crate::memory::space::{self, Allocator};
 use crate::portable::{KernelAttributes, PortableKernel, TextFeatures};
@@ -155,7 +155,8 @@ impl Device {
     /// The devices of a driver.
     ///
     /// # Errors
-    /// If there are too many memory spaces in the process, or it is a [child](crate::process) of one that used Quipu.
+    /// If there are too many memory spaces in the process, or it is a [child](crate::process) of one that used Quipu; if
+    /// the driver [needs flushes](Driver::needs_flush), and a device has no sync domain.
     pub fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
         crate::process::enter()?;
         driver
@@ -172,6 +173,14 @@ impl Device {
         properties: DeviceProperties,
         parent: Option<Device>,
     ) -> Result<Self> {
+        if properties.domain.is_none() && driver.needs_flush() {
+            return Err(ErrorKind::Unsupported {
+                driver: driver.name(),
+                what: format!("hold back commands of '{}'", properties.name),
+                instead: "give the device a sync domain, so that its commands are submitted before they are ready",
+            }
+            .into());
+        }
         let space = match properties.memory {
             MemorySpace::Host => SpaceId::HOST,
             MemorySpace::Own(key) => {

@@ -342,7 +342,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// True if commands may stay unrun until the queue is flushed.
+    /// True if commands may stay unrun until their queue is [flushed](Driver::flush) after they were
+    /// [submitted](Driver::submit): so all its devices have a sync domain. A command that becomes ready after that flush runs
+    /// without another.
     fn needs_flush(&self) -> bool {
         false
     }

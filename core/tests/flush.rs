@@ -7,14 +7,20 @@ use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::{Notification, Submission};
 use quipu_scheduler::error::ErrorKind;
 use quipu_scheduler::event::{Clock, Waiter, replace_joiner, will_poll};
+use quipu_scheduler::graph::NodeRequest;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{
-    Command, Context, Device, DeviceKind, DeviceProperties, Driver, MemorySpace, Queue,
-    QueueOptions, Request, Result, UserEvent,
+    Access, AccessMode, Command, Context, Device, DeviceKind, DeviceProperties, Driver, EventId,
+    MemorySpace, Queue, QueueOptions, RawArgument, Recording, Request, Result, UserEvent,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+mod devices;
+
+/// For what happens at once, or never.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Has another thread flush what it is just told of, and keeps that until it is waited for.
 #[derive(Default)]
@@ -318,4 +324,198 @@ fn who_waits_inside_of_a_command_is_not_counted_on() {
     });
     command.finish(Ok(()), &mut ToDrivers);
     next().finish(Ok(()), &mut ToDrivers);
+}
+
+/// Runs what is ready once its queue was flushed after it was submitted, as [`Driver::needs_flush`] has it. The second of its devices
+/// has a memory of its own, where nothing is.
+#[derive(Default)]
+struct Holds(Mutex<Held>);
+
+#[derive(Default)]
+struct Held {
+    /// Submitted since their queue was flushed, and that queue.
+    unflushed: Vec<(EventId, u32)>,
+    ready: Vec<Command>,
+}
+
+impl Holds {
+    fn run(&self) {
+        let next = || {
+            let mut held = self.0.lock().unwrap();
+            let Held { unflushed, ready } = &mut *held;
+            let is_flushed =
+                |command: &Command| unflushed.iter().all(|(id, _)| *id != command.id());
+            let at = ready.iter().position(is_flushed)?;
+            Some(ready.swap_remove(at))
+        };
+        while let Some(command) = next() {
+            let started = command.start();
+            command.finish(started, &mut ToDrivers);
+        }
+    }
+}
+
+// SAFETY: it carries out no migration and no task that uses memory, so nobody looks at an allocation.
+unsafe impl Driver for Holds {
+    fn name(&self) -> &'static str {
+        "holds"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        let mut devices = [properties("near"), properties("far")].concat();
+        devices[1].memory = MemorySpace::Own(0);
+        devices
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn submit(&self, submission: Submission<'_>) {
+        let submitted = (submission.id, submission.queue.id());
+        self.0.lock().unwrap().unflushed.push(submitted);
+    }
+
+    fn notify(&self, notification: Notification) {
+        if let Notification::Ready(command) = notification {
+            self.0.lock().unwrap().ready.push(command);
+            self.run();
+        }
+    }
+
+    fn flush(&self, queue: &QueueShared) {
+        let mut held = self.0.lock().unwrap();
+        held.unflushed.retain(|(_, of)| *of != queue.id());
+        drop(held);
+        self.run();
+    }
+
+    fn allocate(&self, _: u32, _: u64) -> Result<u64> {
+        Ok(64)
+    }
+
+    unsafe fn free(&self, _: u32, _: u64, _: u64) {}
+}
+
+#[test]
+fn a_migration_that_is_ready_at_once_is_flushed() {
+    let driver: Arc<dyn Driver> = Arc::new(Holds::default());
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let memory = context.memory(8).unwrap();
+    let task = |device: usize, mode: AccessMode| {
+        let queue = context.queue(&devices[device], QueueOptions::default());
+        let access = Access {
+            memory: &memory,
+            offset: 0,
+            length: 8,
+            mode,
+        };
+        let request = Request {
+            accesses: &[access],
+            ..Request::default()
+        };
+        queue.unwrap().host_task(|_| Ok(()), &request).unwrap()
+    };
+    task(0, AccessMode::Overwrite).wait().unwrap();
+    let behind = task(1, AccessMode::Read);
+    let waited = behind.wait_timeout(PATIENCE);
+    waited.expect("nobody flushes the queue of the migration");
+}
+
+#[test]
+fn what_becomes_ready_after_its_queue_was_flushed_runs() {
+    let driver: Arc<dyn Driver> = Arc::new(Holds::default());
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let gate = UserEvent::new();
+    let request = Request {
+        waits: &[gate.event()],
+        ..Request::default()
+    };
+    let event = queue.host_task(|_| Ok(()), &request).unwrap();
+    queue.flush();
+    gate.complete();
+    event.wait_timeout(PATIENCE).unwrap();
+}
+
+/// A driver that needs flushes for a device without a sync domain, whose commands nobody submits.
+struct Domainless;
+
+// SAFETY: it has no devices in the end.
+unsafe impl Driver for Domainless {
+    fn name(&self) -> &'static str {
+        "domainless"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        devices::one("domainless")
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn notify(&self, _: Notification) {}
+}
+
+#[test]
+fn who_needs_flushes_has_a_sync_domain() {
+    let driver: Arc<dyn Driver> = Arc::new(Domainless);
+    let error = Device::all_of(&driver).expect_err("its commands may never run");
+    assert!(
+        matches!(error.kind(), ErrorKind::Unsupported { .. }),
+        "{error}"
+    );
+}
+
+/// Panics as it is handed a command.
+struct Refuses;
+
+// SAFETY: it runs no command.
+unsafe impl Driver for Refuses {
+    fn name(&self) -> &'static str {
+        "refuses"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        properties("refuses")
+    }
+
+    fn needs_flush(&self) -> bool {
+        true
+    }
+
+    fn notify(&self, _: Notification) {
+        panic!("a driver that panics");
+    }
+}
+
+#[test]
+fn a_driver_that_panics_as_it_is_handed_a_command_fails_the_command() {
+    let driver: Arc<dyn Driver> = Arc::new(Refuses);
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let event = queue.host_task(|_| Ok(()), &Request::default()).unwrap();
+    event.wait().unwrap_err();
+}
+
+/// A graph is flushed by its launch, whose command ends with the graph.
+#[test]
+fn a_driver_that_panics_as_it_is_flushed_keeps_no_graph_from_being_launched() {
+    let driver: Arc<dyn Driver> = Arc::new(Late {
+        ready: Mutex::default(),
+        panics: true,
+    });
+    let devices = Device::all_of(&driver).unwrap();
+    let context = Context::new(&devices).unwrap();
+    let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
+    let recording = Recording::new(&context);
+    let request = NodeRequest::default();
+    let task = |_: &[RawArgument]| Ok(());
+    recording.host_task(&queue, task, &request).unwrap();
+    let graph = recording.finish().unwrap();
+    queue.launch_graph(&graph, &[], None).unwrap();
 }

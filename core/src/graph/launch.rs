@@ -3,7 +3,9 @@
 use super::lock;
 use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Slot;
-use crate::command::{Command, EventId, Gather, ReadySink, call_back, deliver, notify_each};
+use crate::command::{
+    Command, EventId, Gather, ReadySink, call_back, contain, deliver, notify_each,
+};
 use crate::driver::{CommandRef, DomainWait, Submission};
 use crate::limits::LAST_GENERATION;
 use crate::queue::QueueShared;
@@ -44,7 +46,7 @@ pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
     for queue in shared.queues() {
         let queue = queue.shared();
         if queue.driver().needs_flush() {
-            queue.driver().flush(queue);
+            contain(|| queue.driver().flush(queue));
         }
     }
     call_back();

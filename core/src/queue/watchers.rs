@@ -46,7 +46,7 @@ unsafe impl Driver for Late {
             warp_sizes: vec![1],
             clock_mhz: None,
             memory: MemorySpace::Host,
-            domain: None,
+            domain: Some(0),
             concurrent_commands: 1,
             caller_runs: false,
         }]

@@ -249,6 +249,10 @@ impl Queue {
         }
         let ready = queue.register_slowly(&mut hop, shared.head(), id);
         let rare = waits.rare();
+        if ready.is_some() && shared.head().needs_flush {
+            // Nobody marks its queue as it is handed over.
+            rare.flushes |= shared.mark_dirty();
+        }
         rare.migrated.push(Migrated {
             memory: memory.id(),
             range: range.clone(),

@@ -391,7 +391,7 @@ impl Queue {
             waits.rare().panics.push(panic);
         }
         // The waits are not registered yet, so the command, and with it the queue,
-        // is still there. One that is ready is handed over, and its queue marked then.
+        // is still there. The queue of one that is ready is marked later: as it is handed over, or when it is a migration.
         let flushes = head.needs_flush && all > 0 && queue.mark_dirty();
         let command = waits.push(WANT_EACH);
         if flushes {
@@ -579,7 +579,8 @@ fn conclude_rare(queue: &QueueShared, mut waits: Waits<'_>, id: EventId, command
     if waits.has_helpers() || waits.is_unsettled() {
         hand_over_with_helpers(queue, &mut waits, id, command);
     } else if let Some(command) = command {
-        hand_over(queue, command);
+        let told = hand_over_contained(queue, command);
+        waits.rare().panics.extend(told.err());
     }
     if waits.rare().flushes {
         queue.flush();
@@ -612,7 +613,8 @@ fn hand_over_with_helpers(
             // Its driver would run it at once, on this thread, with the rest still gathered.
             dispatch(command);
         } else {
-            hand_over(queue, command);
+            let told = hand_over_contained(queue, command);
+            waits.rare().panics.extend(told.err());
         }
     }
     drop(gathering);
@@ -641,18 +643,30 @@ pub(crate) fn turn_of(queue: &Queue, event: &Event, prefix: (&'static super::Pla
 /// Hands over a command that is ready as it is enqueued.
 #[inline]
 fn hand_over(queue: &QueueShared, command: Command) {
+    if is_done_by_anyone(&command) || queue.head().needs_flush {
+        return hand_over_contained(queue, command).unwrap_or_else(log_panic);
+    }
+    // Nothing comes after it: if the driver panics, the command fails, and the caller hears of the panic.
+    queue.router().tell(Notification::Ready(command));
+}
+
+/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the same. Gives
+/// the panic, to be logged then.
+fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Result<()> {
     if is_done_by_anyone(&command) {
         dispatch(command);
         call_back();
-    } else {
-        let head = queue.head();
-        let seen_to = head.needs_flush.then(|| SeesTo::flush(&*head.router));
-        head.router.tell(Notification::Ready(command));
-        drop(seen_to);
-        // Marked also for what was submitted before: another thread may have flushed the queue since, and this one flushes
-        // only what is dirty.
-        if head.needs_flush && queue.mark_dirty() {
-            queue.flush();
-        }
+        return Ok(());
     }
+    let head = queue.head();
+    let seen_to = head.needs_flush.then(|| SeesTo::flush(&*head.router));
+    let ready = Notification::Ready(command);
+    let told = catch_unwind(AssertUnwindSafe(|| head.router.tell(ready)));
+    drop(seen_to);
+    // Marked also for what was submitted before: another thread may have flushed the queue since, and this one flushes
+    // only what is dirty.
+    if head.needs_flush && queue.mark_dirty() {
+        queue.flush();
+    }
+    told
 }
