@@ -319,8 +319,9 @@ impl Device {
     /// memory.
     ///
     /// # Errors
-    /// If it cannot be split so.
+    /// If it cannot be split so, or the process is a [child](crate::process) of one that used Quipu.
     pub fn partition(&self, partition: &Partition) -> Result<Vec<Device>> {
+        crate::process::check()?;
         let driver = &self.0.driver;
         let mut parts = driver.partition(self.0.index, partition)?.into_iter();
         let mut devices = Vec::with_capacity(parts.len());

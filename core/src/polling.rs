@@ -31,7 +31,10 @@ impl Context {
     /// From now on, until what this gives is dropped, the caller polls. Concerns all that the drivers of the
     /// context's devices run, in other contexts too.
     pub fn polling(&self) -> Polling {
-        suspend(self.drivers().iter().map(|driver| driver.clone() as _));
+        // In a child of fork other threads may have had the locks, and no driver polls.
+        if !crate::process::is_forked() {
+            suspend(self.drivers().iter().map(|driver| driver.clone() as _));
+        }
         Polling {
             context: self.clone(),
         }

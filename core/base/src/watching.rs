@@ -38,6 +38,10 @@ impl Watching {
     /// One that is about to be registered, of an event of this context or of the host. It flushes afterwards.
     #[must_use]
     pub fn new(context: Option<u32>) -> Self {
+        if process::is_forked() {
+            // Another thread may have had the lock, and nothing is flushed here.
+            return Self(Whose::Early);
+        }
         let whose = if is_needed() {
             *watched().entry(context).or_insert(0) += 1;
             Whose::Of(context)

@@ -153,6 +153,8 @@ impl Context {
     pub fn in_turn(&self, event: &Event) -> Event {
         match event.awaited_turn() {
             None => event.clone(),
+            // In a child of fork other threads may have had the locks, and nothing takes the event.
+            Some(_) if process::is_forked() => event.clone(),
             Some(prefix) => turn_of(self.0.internal_queue(), event, prefix),
         }
     }

@@ -305,7 +305,19 @@ impl Event {
     /// commands, so it may be this very thread, inside of that wait. For the same reason a callback must not take a lock that
     /// any thread holds while it enqueues, flushes, waits, drops a buffer or a queue, or asks for a callback. Each of these
     /// may end commands and call the callback, which would then wait for its own thread.
+    ///
+    /// In a [child](crate::process) of a process that used Quipu, it is called now. If the command is not over, the result is
+    /// [`ErrorKind::Forked`].
     pub fn on_complete(&self, callback: impl FnOnce(Result<()>) + Send + 'static) {
+        if let Err(forked) = crate::process::check() {
+            let result = if self.is_visible() {
+                self.failure().map_or(Ok(()), Err)
+            } else {
+                Err(forked)
+            };
+            let call = Action::Call(Box::new(move || callback(result)));
+            return call_at_once(Observer::watching(call, None));
+        }
         let event = self.clone();
         let call = Action::Call(Box::new(move || {
             callback(event.failure().map_or(Ok(()), Err));

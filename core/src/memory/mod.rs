@@ -425,6 +425,7 @@ impl Memory {
     /// is, directly or through others, in this object: each would keep the other
     /// for ever.
     pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
+        crate::process::check()?;
         // Each may be the last handle to its object by now, which keeps what a user gave: dropped with nothing locked.
         let mut looked_at: Vec<MemoryRef> = Vec::new();
         // Two threads must not close a circle from both ends.

@@ -167,6 +167,7 @@ impl Device {
     /// If it cannot be reset. Devices whose memory is the host's keep nothing
     /// that could be.
     pub fn reset(&self) -> Result<()> {
+        quipu_scheduler::process::check()?;
         self.0.driver().reset(self.0.index())
     }
 

@@ -3,7 +3,7 @@
 
 use crate::place::{Place, embedded};
 use quipu::prelude::*;
-use quipu::{Context, ErrorKind};
+use quipu::{Context, ErrorKind, Partition};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -91,6 +91,7 @@ pub(crate) fn fork(driver: &str) {
 
 fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>, over: &Event) {
     let gate = UserEvent::new();
+    let size = context.buffer(&[8_u64]).unwrap();
     // What is not over as the process forks, and never is in the child.
     let behind = queue.after([gate.event()]).fill(buffer, 7).unwrap();
     let future = queue.read(buffer).unwrap();
@@ -142,7 +143,16 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
         }
         told(future.wait(), parent);
         drop(of_host.take());
-        behind.on_complete(|_| ());
+        let (tell, heard) = std::sync::mpsc::channel();
+        for event in [&behind, over] {
+            let tell = tell.clone();
+            event.on_complete(move |result| tell.send(result).unwrap());
+        }
+        told(heard.try_recv().expect("nobody calls back later"), parent);
+        heard.try_recv().unwrap().unwrap();
+        told(buffer.set_content_size(Some(&size)), parent);
+        told(queue.device().partition(&Partition::Equally(1)), parent);
+        drop(context.polling());
         // As many slots as no thread has left.
         let events: Vec<_> = (0..10_000).map(|_| UserEvent::new()).collect();
         drop(events);
