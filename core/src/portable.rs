@@ -44,7 +44,41 @@ impl CodeKey {
 }
 
 /// A launch's kernel as code for a driver to compile, and what is passed to it.
-pub trait PortableKernel: Send + Sync {
+///
+/// Drivers believe it, so to implement it is `unsafe`:
+///
+/// ```compile_fail,E0200
+/// use quipu_scheduler::access::Argument;
+/// use quipu_scheduler::{CodeKey, Passed, PortableKernel, Result};
+/// # use std::any::{Any, TypeId};
+/// # use std::sync::Arc;
+/// struct Forged;
+///
+/// impl PortableKernel for Forged {
+///     fn key(&self) -> CodeKey {
+///         CodeKey::of::<Self>(0)
+///     }
+///     fn code_type(&self) -> TypeId {
+///         TypeId::of::<()>()
+///     }
+///     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
+///         Ok(Arc::new(()))
+///     }
+///     fn pass(&self, _: &[Argument<'_>], _: &mut Passed) -> Result<()> {
+///         Ok(())
+///     }
+/// }
+/// ```
+///
+/// # Safety
+/// A driver compiles the [code](Self::code) and runs it with what [`pass`](Self::pass) gives for a launch's arguments, whatever launch
+/// gives it as its kernel's code:
+///
+/// * The code then touches no memory but the bytes of these arguments, each in its mode, and what the launch's maker
+///   answers for. Or `pass` refuses the arguments.
+/// * What `pass` gives fits the code: a parameter for each of the code's, of its kind and size.
+/// * Whatever has the same [key](Self::key) has the same code.
+pub unsafe trait PortableKernel: Send + Sync {
     /// The code's name. Asked for also by an enqueue, with what the command uses locked: it has to be at hand, and nothing that
     /// uses this crate may be called for it.
     fn key(&self) -> CodeKey;

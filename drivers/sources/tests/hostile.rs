@@ -32,7 +32,8 @@ impl NativeKernel for Launched {
     }
 }
 
-impl PortableKernel for Launched {
+// SAFETY: the driver's built-in kernels check all that is passed to them, which this test is about.
+unsafe impl PortableKernel for Launched {
     fn key(&self) -> CodeKey {
         CodeKey::of::<Self>(0)
     }

@@ -151,7 +151,8 @@ where
     }
 }
 
-impl<K, M> PortableKernel for Printed<K, M>
+// SAFETY: the modules of the suite use the accesses of its launches alone, and check their indices.
+unsafe impl<K, M> PortableKernel for Printed<K, M>
 where
     K: NativeKernel,
     M: Fn() -> Module + Send + Sync + 'static,

@@ -54,7 +54,8 @@ impl NativeKernel for NeverCompiled {
     }
 }
 
-impl PortableKernel for NeverCompiled {
+// SAFETY: there is never any code.
+unsafe impl PortableKernel for NeverCompiled {
     fn key(&self) -> CodeKey {
         CodeKey::of::<Self>(0)
     }

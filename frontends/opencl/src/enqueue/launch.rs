@@ -229,7 +229,9 @@ impl NativeKernel for Launching {
     }
 }
 
-impl PortableKernel for Launching {
+// SAFETY: the program answers for what its kernel does, as OpenCL has it. What is passed was checked against the kernel's
+// parameters as the program set it, and each code has a number of its own.
+unsafe impl PortableKernel for Launching {
     fn key(&self) -> CodeKey {
         CodeKey::of::<KernelCode>(self.0.code.number)
     }

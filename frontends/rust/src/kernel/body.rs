@@ -97,7 +97,10 @@ impl<P: Prepared<D>, const D: usize> LaunchBody<P, D> {
     }
 }
 
-impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
+// SAFETY: code and parameters are made of the same `#[kernel]` function, whose type is a part of the key, and `Prepared` passes the
+// accesses that the launch was made with. A body is enqueued with those alone. The code checks its indices, unless the caller has
+// promised that they are right (`unchecked` of a call, and `call` of a kernel that is a text, are `unsafe`).
+unsafe impl<P: Prepared<D>, const D: usize> PortableKernel for LaunchBody<P, D> {
     fn key(&self) -> CodeKey {
         let Allowances {
             fast_math,

@@ -261,7 +261,8 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
     }
 }
 
-impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D> {
+// SAFETY: all that it gives is its body's, which keeps the contract.
+unsafe impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D> {
     fn key(&self) -> CodeKey {
         self.body.key()
     }

@@ -44,7 +44,8 @@ impl NativeKernel for Add {
     }
 }
 
-impl PortableKernel for Add {
+// SAFETY: the module has one parameter, and changes the first number there alone, if there is one.
+unsafe impl PortableKernel for Add {
     fn key(&self) -> CodeKey {
         CodeKey::of::<Self>(0)
     }
