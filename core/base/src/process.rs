@@ -10,6 +10,8 @@
 //!    enqueue looks at anyway ([`is_anything_lost`]). So an enqueue pays nothing.
 
 use crate::error::{ErrorKind, Result};
+#[cfg(all(unix, not(miri)))]
+use crate::panics::quietly;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -103,9 +105,11 @@ fn watch() {
     // SAFETY: the handler does what a child may do whatever its parent's other threads were at: it stores to atomics.
     let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if refused != 0 {
-        tracing::warn!(
-            "children of fork cannot be told from this process: they must not use Quipu"
-        );
+        quietly(|| {
+            tracing::warn!(
+                "children of fork cannot be told from this process: they must not use Quipu"
+            );
+        });
     }
 }
 

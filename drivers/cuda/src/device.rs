@@ -9,6 +9,7 @@ use quipu_device_queue::clock::{Clock, difference};
 use quipu_device_queue::error::{no_devices, of_call};
 use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_scheduler::error::Result;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
 use std::ffi::{CStr, c_char, c_int};
 use std::ops::Range;
@@ -225,7 +226,7 @@ impl Drop for Live {
             return;
         };
         if let Err(error) = pool.trim(&self.service) {
-            tracing::debug!(reason = error.text(), "memory was not given back");
+            quietly(|| tracing::debug!(reason = error.text(), "memory was not given back"));
         }
     }
 }
@@ -459,7 +460,9 @@ fn found(version: c_int) -> Called<Vec<Device>> {
         match device(ordinal, devices.len(), version) {
             Ok(device) => devices.push(device),
             Err(error) => {
-                tracing::warn!(ordinal, problem = error.text(), "a CUDA device is left out");
+                quietly(|| {
+                    tracing::warn!(ordinal, problem = error.text(), "a CUDA device is left out");
+                });
                 problem.get_or_insert(error);
             }
         }

@@ -23,6 +23,7 @@ use quipu_scheduler::access::{Argument, PackedAccess};
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::memory::Memory;
 use quipu_scheduler::operation::{Endpoint, Fill, Operation};
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Command, CommandView, Error, Graph, SpaceId};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -72,12 +73,14 @@ impl Recorded {
                     });
             }
         });
-        tracing::debug!(
-            device = device.number,
-            commands = graph.len(),
-            is_whole,
-            "a recorded graph"
-        );
+        quietly(|| {
+            tracing::debug!(
+                device = device.number,
+                commands = graph.len(),
+                is_whole,
+                "a recorded graph"
+            );
+        });
         Some(Self {
             space: space.filter(|_| is_whole)?,
             memories: arguments,
@@ -183,11 +186,13 @@ impl Recorded {
         let executable = Arc::new(builder.finish()?);
         let may_fail = !executable.faults.is_empty();
         self.may_fail.store(may_fail, Ordering::Relaxed);
-        tracing::debug!(
-            device = device.number,
-            commands = graph.len(),
-            "a recorded graph is made one of CUDA's"
-        );
+        quietly(|| {
+            tracing::debug!(
+                device = device.number,
+                commands = graph.len(),
+                "a recorded graph is made one of CUDA's"
+            );
+        });
         let (executable, _) = made.insert((executable, addresses.to_vec()));
         Ok(executable.clone())
     }
@@ -223,7 +228,9 @@ impl Batch {
         });
         let can_tell = told > 0 && {
             let marker = live.marker().inspect_err(|error| {
-                tracing::debug!(?error, "what ends within batches is told of with them");
+                quietly(|| {
+                    tracing::debug!(?error, "what ends within batches is told of with them");
+                });
             });
             marker.is_ok()
         };
@@ -399,7 +406,7 @@ impl Drop for Executable {
         // SAFETY: made once, destroyed once; launches of it are over, for each keeps it.
         let code = unsafe { sys::cuGraphExecDestroy(self.raw) };
         if let Err(error) = named("cuGraphExecDestroy", code) {
-            tracing::debug!(?error, "a graph was not released");
+            quietly(|| tracing::debug!(?error, "a graph was not released"));
         }
     }
 }
@@ -412,7 +419,7 @@ impl Drop for Definition {
         // SAFETY: made once, destroyed once.
         let code = unsafe { sys::cuGraphDestroy(self.0) };
         if let Err(error) = named("cuGraphDestroy", code) {
-            tracing::debug!(?error, "a graph was not released");
+            quietly(|| tracing::debug!(?error, "a graph was not released"));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
 use quipu_device_queue::is_own_thread;
+use quipu_scheduler::panics::quietly;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,7 @@ pub(crate) fn version() -> Called<c_int> {
 /// What fails as an object is dropped is of no consequence: its device is lost, or the process ends.
 fn released(call: &'static str, code: CUresult) {
     if let Err(error) = named(call, code) {
-        tracing::debug!(?error, "an object of CUDA was not released");
+        quietly(|| tracing::debug!(?error, "an object of CUDA was not released"));
     }
 }
 

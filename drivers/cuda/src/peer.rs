@@ -4,6 +4,7 @@ use crate::Cuda;
 use crate::device::Device;
 use crate::native::{Called, named};
 use cudarc::driver::sys;
+use quipu_scheduler::panics::quietly;
 
 impl Cuda {
     /// Lets two devices reach each other's memory, if they can; else CUDA copies by way of the host.
@@ -20,12 +21,14 @@ impl Cuda {
         drop(linked);
         for (one, other) in [(from, to), (to, from)] {
             if let Err(error) = reach(one, other) {
-                tracing::debug!(
-                    one = one.number,
-                    other = other.number,
-                    ?error,
-                    "no direct way between devices"
-                );
+                quietly(|| {
+                    tracing::debug!(
+                        one = one.number,
+                        other = other.number,
+                        ?error,
+                        "no direct way between devices"
+                    );
+                });
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::device::Live;
 use crate::native::{Called, Context, named};
 use cudarc::driver::sys;
 use quipu_scheduler::memory::pinned::PinnedRange;
+use quipu_scheduler::panics::quietly;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
@@ -46,11 +47,13 @@ impl Registered {
     fn of(context: &Arc<Context>, bytes: Range<usize>) -> Self {
         let taken = register(context, &bytes);
         if let Err(error) = &taken {
-            tracing::debug!(
-                ?error,
-                bytes = bytes.len(),
-                "CUDA does not take pinned memory"
-            );
+            quietly(|| {
+                tracing::debug!(
+                    ?error,
+                    bytes = bytes.len(),
+                    "CUDA does not take pinned memory"
+                );
+            });
         }
         Self {
             start: taken.is_ok().then_some(bytes.start),
@@ -80,7 +83,7 @@ impl Drop for Registered {
         // SAFETY: registered so, once; no copy uses it any more.
         let code = unsafe { sys::cuMemHostUnregister(pointer(start)) };
         if let Err(error) = named("cuMemHostUnregister", code) {
-            tracing::debug!(?error, "pinned memory was not given back");
+            quietly(|| tracing::debug!(?error, "pinned memory was not given back"));
         }
     }
 }

@@ -14,6 +14,7 @@ use quipu_device_queue::queue::Wake;
 use quipu_device_queue::{Executor, Failure, Flight, Obstacle, Status, Vendor};
 use quipu_kernel_ir::{IndexWidth, Module};
 use quipu_scheduler::error::Result;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
@@ -262,7 +263,7 @@ impl Vendor for Cuda {
     fn release(&self, device: &Device, allocation: Allocation) {
         if let Err(error) = memory::given_back(device, &allocation) {
             // Its device is lost, or the process ends: then the memory is gone anyway.
-            tracing::debug!(reason = error.text(), "memory was not freed");
+            quietly(|| tracing::debug!(reason = error.text(), "memory was not freed"));
         }
     }
 

@@ -265,7 +265,7 @@ pub(crate) fn all() -> Result<Vec<Device>> {
                 devices.extend(found);
             }
             Err(problem) => {
-                tracing::warn!(problem, "an OpenCL platform is left out");
+                quietly(|| tracing::warn!(problem, "an OpenCL platform is left out"));
                 problems.push(problem);
             }
         }
@@ -323,7 +323,7 @@ fn devices_of(
             Ok(device) => devices.push(device),
             Err(error) => {
                 let text = format!("{name}: {}", error.text());
-                tracing::warn!(problem = text, "an OpenCL device is left out");
+                quietly(|| tracing::warn!(problem = text, "an OpenCL device is left out"));
                 problem.get_or_insert(text);
             }
         }
@@ -339,7 +339,7 @@ fn is_available(handle: DeviceHandle) -> bool {
     let is_available = info::get_device_info(handle.0, info::CL_DEVICE_AVAILABLE);
     let is_available = is_available.map_or(true, |value| value.to_uint() != 0);
     if !is_available {
-        tracing::warn!("an OpenCL device that is not available is left out");
+        quietly(|| tracing::warn!("an OpenCL device that is not available is left out"));
     }
     is_available
 }

@@ -12,6 +12,7 @@ use quipu_device_queue::Failure;
 use quipu_device_queue::error::no_devices;
 use quipu_environment::OPENCL_VENDORS;
 use quipu_scheduler::error::Result;
+use quipu_scheduler::panics::quietly;
 use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
@@ -34,7 +35,7 @@ pub(crate) fn platforms() -> Result<(Vec<cl_platform_id>, Vec<String>)> {
         match platforms_of(&list) {
             Ok(found) => platforms.extend(found),
             Err(problem) => {
-                tracing::warn!(problem, "an OpenCL platform is left out");
+                quietly(|| tracing::warn!(problem, "an OpenCL platform is left out"));
                 problems.push(problem);
             }
         }

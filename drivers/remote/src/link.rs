@@ -26,6 +26,8 @@ use quipu_protocol::message::{
     FreeProgram, GoodbyeReason, Message, Operation, Priority, ProgramFormat, Wait,
 };
 use quipu_scheduler::ErrorKind;
+use quipu_scheduler::event::refuse_waits;
+use quipu_scheduler::panics::quietly;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -37,6 +39,8 @@ const AHEAD: u64 = 256;
 
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
+/// Why none of them waits for commands.
+const WHY: &str = "this thread sees to the connection to a node, whose commands end only when it goes on; wait on another thread";
 
 /// What a command waits for on the node: mostly little, which is to cost no allocation.
 pub(crate) type Waits = SmallVec<[Wait; 4]>;
@@ -224,6 +228,8 @@ impl Link {
             let own = Arc::clone(self);
             let thread = std::thread::Builder::new().name(name.to_owned());
             let started = thread.spawn(move || {
+                // What a subscriber of the log waits for may need this very thread.
+                refuse_waits(Some(WHY));
                 let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&own)));
                 if ended.is_err() {
                     own.fail("one of the driver's threads has panicked");
@@ -243,7 +249,7 @@ impl Link {
     pub(crate) fn fail(&self, reason: &str) {
         let reason = format!("the connection to node '{}' is lost: {reason}", self.node);
         if self.ending.set(reason).is_ok() {
-            tracing::warn!(node = self.node, reason = self.ending.get(), "lost");
+            quietly(|| tracing::warn!(node = self.node, reason = self.ending.get(), "lost"));
         }
         self.out.abort("the connection is given up");
         self.bulk_out.abort("the connection is given up");

@@ -8,6 +8,8 @@ use quipu_environment::{COMPRESSION, HOME, NODES, SPIN};
 use quipu_link::client::Dial;
 use quipu_link::nodes::{Node, Nodes};
 use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
+#[cfg(feature = "discovery")]
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -297,7 +299,7 @@ pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     let heard = match quipu_discovery::look(LOOK, is_it) {
         Ok(heard) => heard.into_iter().find(is_it)?,
         Err(error) => {
-            tracing::debug!(%error, "nobody was looked for");
+            quietly(|| tracing::debug!(%error, "nobody was looked for"));
             return None;
         }
     };
@@ -321,12 +323,12 @@ pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<N
         };
         let asked = dial.ask();
         if let Err(error) = &asked {
-            tracing::debug!(%error, "a node is not where it is said to be");
+            quietly(|| tracing::debug!(%error, "a node is not where it is said to be"));
         }
         asked.map(quipu_link::client::NodeLink::close).is_ok()
     })?;
     let moved = Nodes::of(folder).has_moved(node.fingerprint, address);
-    tracing::info!(node = node.name, address, "the node has moved");
+    quietly(|| tracing::info!(node = node.name, address, "the node has moved"));
     // It may be forgotten meanwhile, or the folder be full: it is there all the same.
     Some(moved.unwrap_or_else(|_| Node {
         address: address.clone(),

@@ -32,6 +32,7 @@ use quipu_link::LinkError;
 use quipu_link::stream::{Incoming, Interrupt};
 use quipu_protocol::message::Message;
 use quipu_scheduler::event::{Waiter, will_poll};
+use quipu_scheduler::panics::quietly;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -112,7 +113,7 @@ impl Reading {
     pub(crate) fn new(incoming: Incoming) -> Self {
         let interrupt = Interrupt::new();
         if let Err(error) = &interrupt {
-            tracing::debug!(%error, "threads that wait do not read themselves");
+            quietly(|| tracing::debug!(%error, "threads that wait do not read themselves"));
         }
         Self {
             incoming: Mutex::new(Some(incoming)),

@@ -6,6 +6,7 @@ use crate::point::Times;
 use quipu_link::LinkError;
 use quipu_link::stream::Incoming;
 use quipu_protocol::message::{Chunk, GoodbyeReason, Message, Profile, Rest};
+use quipu_scheduler::panics::quietly;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -118,12 +119,14 @@ impl Link {
             }
             Message::DeviceLost(lost) => {
                 // What is to be done there fails, one by one.
-                tracing::warn!(
-                    node = self.node,
-                    device = lost.device,
-                    text = lost.text,
-                    "device lost"
-                );
+                quietly(|| {
+                    tracing::warn!(
+                        node = self.node,
+                        device = lost.device,
+                        text = lost.text,
+                        "device lost"
+                    );
+                });
                 true
             }
             Message::Pong(_) => true,

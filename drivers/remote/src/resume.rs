@@ -14,6 +14,7 @@ use quipu_link::stream::Incoming;
 use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, Key, LinkError};
 use quipu_protocol::message::{Message, Ping, Refusal, SessionId};
+use quipu_scheduler::panics::quietly;
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
@@ -163,7 +164,9 @@ impl Link {
         if !incoming.is_lost() {
             return Err(error.to_string());
         }
-        tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again");
+        quietly(
+            || tracing::info!(node = self.node, %error, is_bulk, "the connection is lost; trying again"),
+        );
         let (timer, patience) = (resumption.timer(), resumption.options.reconnect);
         let until = timer.now() + patience;
         let mut judge = Judge::new(&resumption.options);
@@ -184,7 +187,9 @@ impl Link {
                     });
                     // If it is lost again, that is seen as we receive.
                     let _ = out.send(&ping);
-                    tracing::info!(node = self.node, is_bulk, "the connection is there again");
+                    quietly(|| {
+                        tracing::info!(node = self.node, is_bulk, "the connection is there again");
+                    });
                     return Ok(());
                 }
                 Err(error) => {

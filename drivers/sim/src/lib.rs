@@ -46,6 +46,7 @@ use engine::{
 pub use queue::SimQueue;
 use queue::ledger::Ledger;
 use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 pub use view::MachineView;
@@ -103,11 +104,13 @@ impl SimDriver {
         });
         let linked = link.set(Arc::downgrade(&shared));
         debug_assert!(linked.is_ok(), "the link is set once, here");
-        tracing::debug!(
-            devices = shared.configuration.devices.len(),
-            ?mode,
-            "simulated machine started"
-        );
+        quietly(|| {
+            tracing::debug!(
+                devices = shared.configuration.devices.len(),
+                ?mode,
+                "simulated machine started"
+            );
+        });
         Ok(Arc::new(Self { shared }))
     }
 

@@ -9,6 +9,7 @@ use crate::passed::Arguments;
 use quipu_scheduler::command::{ToDrivers, slab};
 use quipu_scheduler::native::panicked;
 use quipu_scheduler::operation::Operation;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::process::or_end;
 use quipu_scheduler::{
     BuiltIn, BuiltInKernel, Command, Error, ErrorKind, Passed, RawArgument, Result,
@@ -199,7 +200,7 @@ impl Shared {
                 });
             if let Err(error) = started {
                 // The command has gone with the closure, and so has failed.
-                tracing::error!(%error, "no thread for a host task");
+                quietly(|| tracing::error!(%error, "no thread for a host task"));
                 self.unfinished.fetch_sub(1, Ordering::SeqCst);
             }
             return;

@@ -10,6 +10,7 @@ use crate::session::LinkCount;
 use quipu_link::Fingerprint;
 use quipu_protocol::limits::{MAX_LINKS, MAX_QUEUE_LOADS};
 use quipu_protocol::message::{LinkEntry, LinkKind, LinkLoad, LinkState, QueueLoad};
+use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -254,7 +255,7 @@ impl Shared {
                 }
             });
         if let Err(error) = begun {
-            tracing::warn!(%error, "no thread looks at how busy devices are");
+            quietly(|| tracing::warn!(%error, "no thread looks at how busy devices are"));
             *until = None;
         }
     }

@@ -21,6 +21,7 @@ use quipu_protocol::message::{
 };
 use quipu_scheduler::Device;
 use quipu_scheduler::driver::{Driver, InlineExecutor};
+use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -360,7 +361,7 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 // There are no more files, or whoever came has gone.
-                tracing::warn!(%error, "a connection was not taken");
+                quietly(|| tracing::warn!(%error, "a connection was not taken"));
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             }
@@ -480,7 +481,7 @@ impl Shared {
                 Ok(Some(_)) => None,
                 Err(error) => {
                     // The list is broken: nobody new is let in, then, and who is there stays.
-                    tracing::warn!(%error, "who may come in is not known");
+                    quietly(|| tracing::warn!(%error, "who may come in is not known"));
                     None
                 }
             }
@@ -561,19 +562,21 @@ impl Shared {
             Ok(Arrival::Peer(caller)) => {
                 let key = caller.key();
                 if let Err(error) = self.meet(*caller) {
-                    tracing::info!(%key, %error, "another node is gone");
+                    quietly(|| tracing::info!(%key, %error, "another node is gone"));
                 }
                 return;
             }
             Ok(Arrival::Enrolled(client)) => {
                 let key = client.fingerprint;
-                tracing::info!(target: OPERATOR, client = client.name, %key, "enrolled");
+                quietly(
+                    || tracing::info!(target: OPERATOR, client = client.name, %key, "enrolled"),
+                );
                 return;
             }
             Err(error) => {
                 match self.tells_refusal(&error) {
-                    true => tracing::info!(target: OPERATOR, %error, "not let in"),
-                    false => tracing::info!(%error, "not let in"),
+                    true => quietly(|| tracing::info!(target: OPERATOR, %error, "not let in")),
+                    false => quietly(|| tracing::info!(%error, "not let in")),
                 }
                 return;
             }
@@ -591,11 +594,11 @@ impl Shared {
             }
         };
         match seen {
-            Ok(()) => tracing::info!(client = name, "gone"),
+            Ok(()) => quietly(|| tracing::info!(client = name, "gone")),
             Err(error) if self.tells_refusal(&error) => {
-                tracing::info!(target: OPERATOR, client = name, %error, "gone");
+                quietly(|| tracing::info!(target: OPERATOR, client = name, %error, "gone"));
             }
-            Err(error) => tracing::info!(client = name, %error, "gone"),
+            Err(error) => quietly(|| tracing::info!(client = name, %error, "gone")),
         }
     }
 
@@ -609,7 +612,7 @@ impl Shared {
         if now.saturating_sub(told.since) >= Refusals::TIME {
             if told.left_out > 0 {
                 let others = told.left_out;
-                tracing::info!(target: OPERATOR, others, "refused, and not said");
+                quietly(|| tracing::info!(target: OPERATOR, others, "refused, and not said"));
             }
             *told = Refusals {
                 since: now,
@@ -674,7 +677,7 @@ impl Shared {
     fn begin_own(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
         let (id, ..) = caller.session();
         let ended = self.begin(caller, id);
-        tracing::info!(?ended, "the session is over");
+        quietly(|| tracing::info!(?ended, "the session is over"));
         self.end_own();
         ended
     }
@@ -747,7 +750,7 @@ impl Shared {
         let is_told = matches!(self.home, Home::Here);
         let client = caller.client().name.clone();
         if is_told {
-            tracing::info!(target: OPERATOR, client, "a session has begun");
+            quietly(|| tracing::info!(target: OPERATOR, client, "a session has begun"));
         }
         let run = || {
             let connection = described(&self.options.devices, caller.features(), |devices| {
@@ -757,13 +760,13 @@ impl Shared {
         };
         let run = std::panic::AssertUnwindSafe(run);
         let ended = std::panic::catch_unwind(run).unwrap_or_else(|_| {
-            tracing::error!("a session has panicked; it ends");
+            quietly(|| tracing::error!("a session has panicked; it ends"));
             Ok(())
         });
         session.abort("the session has ended");
         if is_told {
             let because = ended.as_ref().err().map(ToString::to_string);
-            tracing::info!(target: OPERATOR, client, because, "a session has ended");
+            quietly(|| tracing::info!(target: OPERATOR, client, because, "a session has ended"));
         }
         self.forget(id);
         ended
@@ -785,7 +788,9 @@ impl Shared {
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         let mut sessions = sessions.iter();
         if !sessions.any(|session| session.peers().expects(key, now())) {
-            tracing::info!(address = caller.address(), %key, "a node that nobody expects was not let in");
+            quietly(
+                || tracing::info!(address = caller.address(), %key, "a node that nobody expects was not let in"),
+            );
             return Ok(());
         }
         let ticket = caller.ticket()?;
@@ -795,7 +800,9 @@ impl Shared {
             Some((session, peer))
         });
         let Some((session, peer)) = admitted else {
-            tracing::info!(address = caller.address(), %key, "a ticket that is not good was not taken");
+            quietly(
+                || tracing::info!(address = caller.address(), %key, "a ticket that is not good was not taken"),
+            );
             return Ok(());
         };
         let connection = caller.admit(&ticket)?;

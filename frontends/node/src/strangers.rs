@@ -13,6 +13,7 @@
 
 use crate::locked;
 use crate::node::Shared;
+use quipu_scheduler::panics::quietly;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
@@ -271,7 +272,9 @@ impl Shared {
             .name("quipu-session".to_owned())
             .spawn(move || own.see_to(number, stream));
         if let Err(error) = begun {
-            tracing::warn!(%error, "a connection was not taken: there is no thread for it");
+            quietly(
+                || tracing::warn!(%error, "a connection was not taken: there is no thread for it"),
+            );
             self.strangers.forget(number, false);
         }
     }

@@ -10,6 +10,7 @@ use crate::node::Shared;
 use crate::session::Session;
 use quipu_link::timer::Timer;
 use quipu_protocol::message::GoodbyeReason;
+use quipu_scheduler::panics::quietly;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -150,7 +151,7 @@ impl Shared {
     }
 
     fn end_over_limit(&self, session: &Session, text: &str) {
-        tracing::warn!(text, "a session ends");
+        quietly(|| tracing::warn!(text, "a session ends"));
         #[cfg(target_os = "linux")]
         if let crate::node::Home::Session(_, node) = self.home() {
             node.tell_over(text);

@@ -10,6 +10,7 @@ use crate::queue::Queue;
 use crate::variable::Variables;
 use quipu_kernel::Extent;
 use quipu_scheduler::memory::mapping::HostQueue;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Polling, QueueOptions, Result};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -425,7 +426,7 @@ impl Drop for Traced {
         if LIVE.fetch_sub(1, Ordering::AcqRel) == 1
             && let Err(error) = quipu_scheduler::trace::finish()
         {
-            tracing::error!(%error, "the trace could not be completed");
+            quietly(|| tracing::error!(%error, "the trace could not be completed"));
         }
     }
 }

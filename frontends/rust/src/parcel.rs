@@ -1,6 +1,7 @@
 //! Parcels: values that a command and its future share. The command owns the value
 //! until it is over, and the future afterwards.
 
+use quipu_scheduler::panics::{drop_panic, quietly};
 use quipu_scheduler::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
@@ -116,8 +117,7 @@ impl<F> Drop for Contained<F> {
 
 fn contain(what: &str, drop: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(drop)) {
-        tracing::error!("{what} panicked as it was dropped after its command");
-        // The panic's payload may panic in turn.
-        std::mem::forget(panic);
+        drop_panic(panic);
+        quietly(|| tracing::error!("{what} panicked as it was dropped after its command"));
     }
 }

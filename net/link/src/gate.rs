@@ -21,7 +21,7 @@ use crate::key::{Fingerprint, Key};
 use crate::peer::PeerCaller;
 use crate::rights::Rights;
 use crate::timer::SystemTimer;
-use crate::tls;
+use crate::{quietly, tls};
 use quipu_protocol::compression::Codecs;
 use quipu_protocol::message::{
     Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
@@ -303,7 +303,9 @@ impl Gate {
     fn stranger(&self, connection: &Connection) -> Client {
         let fingerprint = connection.peer();
         let address = connection.address();
-        tracing::warn!(address, key = %fingerprint, "let in, though not enrolled: this node is insecure");
+        quietly(|| {
+            tracing::warn!(address, key = %fingerprint, "let in, though not enrolled: this node is insecure");
+        });
         Client {
             fingerprint,
             name: format!("stranger {fingerprint}"),
@@ -329,7 +331,7 @@ impl Gate {
             let text = "the invitation is not good: it was used, or is older than ten minutes";
             return Err(refuse(connection, Refusal::Invitation, text));
         };
-        tracing::info!(client = client.name, key = %client.fingerprint, "enrolled");
+        quietly(|| tracing::info!(client = client.name, key = %client.fingerprint, "enrolled"));
         connection.send(&Message::Enrolled(Enrolled { name: &self.name }))?;
         connection.end_and_drain(LINGER);
         Ok(client)

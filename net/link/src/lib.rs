@@ -76,7 +76,16 @@ pub use key::{Fingerprint, Key};
 pub use rights::Rights;
 pub use route::Route;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Logs something. A subscriber is a user's code: if it panics, the connection goes on.
+fn quietly(log: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(log)) {
+        // What it carries may panic in turn.
+        std::mem::forget(panic);
+    }
+}
 
 /// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

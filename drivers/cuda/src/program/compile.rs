@@ -15,6 +15,7 @@ use quipu_environment::DUMP;
 use quipu_kernel_ir::{Dialect, IndexWidth, Module, Options, Printed};
 use quipu_scheduler::KernelAttributes;
 use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
 use std::any::Any;
 use std::ffi::{CString, c_int};
 use std::fs;
@@ -84,7 +85,7 @@ impl Drop for Compiled {
         // SAFETY: nobody launches its function any more: whoever does has a reference to this.
         let code = unsafe { sys::cuModuleUnload(self.module) };
         if let Err(error) = named("cuModuleUnload", code) {
-            tracing::debug!(reason = error.text(), "a module was not unloaded");
+            quietly(|| tracing::debug!(reason = error.text(), "a module was not unloaded"));
         }
     }
 }
@@ -140,7 +141,9 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     if let Some(dump) = dump
         && let Err(error) = keep(&dump, &key, printed, &options, &compiled)
     {
-        tracing::warn!(%error, folder = %dump.display(), "a kernel is not kept as QUIPU_DUMP asks");
+        quietly(
+            || tracing::warn!(%error, folder = %dump.display(), "a kernel is not kept as QUIPU_DUMP asks"),
+        );
     }
     let output = compiled.map_err(|problem| match problem {
         Problem::Refused(log) => refused(device.name(), &printed.entry, &log),
@@ -149,7 +152,9 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     if let Some(folder) = folder
         && let Err(error) = disk::store(&folder, &key, &output.image)
     {
-        tracing::debug!(%error, folder = %folder.display(), "compiled code is not kept");
+        quietly(
+            || tracing::debug!(%error, folder = %folder.display(), "compiled code is not kept"),
+        );
     }
     Ok(output.image)
 }

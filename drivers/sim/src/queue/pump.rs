@@ -19,6 +19,7 @@ use crate::program::{Plan, Started};
 use quipu_scheduler::command::{ToDrivers, slab};
 use quipu_scheduler::driver::CommandRef;
 use quipu_scheduler::error::{ErrorKind, Result};
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Command, Context, Device};
 use std::sync::Arc;
 
@@ -135,7 +136,9 @@ impl Shared {
 
     fn set_status(&self, slot: StatusSlot, status: Status) {
         if let Err(error) = self.machine.set_status(slot, status) {
-            tracing::error!(%slot, %error, "a status slot of the simulated machine was not set");
+            quietly(
+                || tracing::error!(%slot, %error, "a status slot of the simulated machine was not set"),
+            );
         }
     }
 
@@ -279,7 +282,7 @@ impl Shared {
         };
         match self.machine.try_upload(command) {
             Ok(id) => {
-                tracing::trace!(command = sequence, device, gated, "uploaded");
+                quietly(|| tracing::trace!(command = sequence, device, gated, "uploaded"));
                 ledger.uploaded(sequence, id, gated);
             }
             Err(refusal) => match refusal.reason {
@@ -333,7 +336,7 @@ impl Shared {
     fn release(&self, slots: [Option<StatusSlot>; 2]) {
         for slot in slots.into_iter().flatten() {
             if let Err(error) = self.machine.release_status(slot) {
-                tracing::error!(%slot, %error, "a status slot was not released");
+                quietly(|| tracing::error!(%slot, %error, "a status slot was not released"));
             }
         }
     }

@@ -12,6 +12,7 @@ use quipu_link::Fingerprint;
 use quipu_link::peer::{Destination, Networks};
 use quipu_link::timer::Timer;
 use quipu_protocol::message::{PeerAddress, SessionId};
+use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -208,7 +209,9 @@ fn reach(
         match networks.prove(to, Instant::now() + left.min(ATTEMPT)) {
             Ok(stream) => return Some(stream),
             // Said here, and to nobody else.
-            Err(error) => tracing::debug!(%error, "another node does not answer a session"),
+            Err(error) => {
+                quietly(|| tracing::debug!(%error, "another node does not answer a session"))
+            }
         }
         timer.park_until(until.min(now + pause));
         pause = (2 * pause).min(PAUSES[1]);

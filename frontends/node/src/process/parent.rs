@@ -16,6 +16,7 @@ use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, LinkError, Rights, Route};
 use quipu_protocol::message::{GoodbyeReason, Redirect, Refusal, SessionId, presentable};
 use quipu_scheduler::Device;
+use quipu_scheduler::panics::quietly;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, PipeWriter};
 use std::mem::ManuallyDrop;
@@ -223,7 +224,9 @@ impl Processes {
         // SAFETY: it takes numbers.
         if unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) } != 0 {
             let error = io::Error::last_os_error();
-            tracing::warn!(%error, "others of this user may look into the node's memory");
+            quietly(
+                || tracing::warn!(%error, "others of this user may look into the node's memory"),
+            );
         }
         Self {
             accepts_weak_sandbox: options.accepts_weak_sandbox,
@@ -318,7 +321,7 @@ impl Processes {
         let hosted = match started {
             Ok(started) => started,
             Err(error) => {
-                tracing::error!(%error, "no process for a session");
+                quietly(|| tracing::error!(%error, "no process for a session"));
                 let text = "the node could not start a process for the session";
                 return Err(caller.refuse(Refusal::Full, text));
             }
@@ -329,7 +332,7 @@ impl Processes {
                 hosted.give_up();
                 let _ = hosted.reap();
                 let _ = remove_all(&hosted.scratch);
-                tracing::error!(%error, "a session's process does not serve");
+                quietly(|| tracing::error!(%error, "a session's process does not serve"));
                 let text = "the process of the session has failed as it started";
                 return Err(caller.refuse(Refusal::Full, text));
             }
@@ -339,9 +342,11 @@ impl Processes {
                 // Set once, here.
                 let _ = hosted.group.set(group);
             }
-            None => tracing::warn!(
-                "the system does not say which process a session is: its processes are not counted"
-            ),
+            None => quietly(|| {
+                tracing::warn!(
+                    "the system does not say which process a session is: its processes are not counted"
+                );
+            }),
         }
         starting.become_session(id, Arc::clone(&hosted));
         let own = Arc::clone(self);
@@ -350,7 +355,7 @@ impl Processes {
             .stack_size(1 << 16)
             .spawn(move || own.watch(id, &hosted));
         if let Err(error) = watching.and_then(|_| self.watch_usage()) {
-            tracing::error!(%error, "no thread for a session");
+            quietly(|| tracing::error!(%error, "no thread for a session"));
             if let Some(hosted) = locked(&self.sessions).remove(&Route::to(id)) {
                 let _ = hosted.reap();
                 let _ = remove_all(&hosted.scratch);
@@ -358,7 +363,7 @@ impl Processes {
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
         let (client, key_of) = (&caller.client().name, caller.client().fingerprint);
-        tracing::info!(target: OPERATOR, client, key = %key_of, "a session has begun");
+        quietly(|| tracing::info!(target: OPERATOR, client, key = %key_of, "a session has begun"));
         caller.redirect(Redirect {
             session: id,
             key: key.bytes(),
@@ -501,13 +506,13 @@ impl Processes {
         let status = hosted.reap();
         let because = why(locked(&hosted.told).as_deref(), &status);
         let key = hosted.client;
-        tracing::info!(target: OPERATOR, %key, ?because, "a session has ended");
+        quietly(|| tracing::info!(target: OPERATOR, %key, ?because, "a session has ended"));
         let mut over = locked(&self.over);
         over.truncate(REMEMBERED - 1);
         over.push_front((Route::to(id), hosted.client, because));
         drop(over);
         if let Err(error) = remove_all(&hosted.scratch) {
-            tracing::debug!(%error, "a session's files are left");
+            quietly(|| tracing::debug!(%error, "a session's files are left"));
         }
         locked(&self.sessions).remove(&Route::to(id));
         self.ended.notify_all();
@@ -526,7 +531,7 @@ impl Processes {
         let fd = OwnedFd::from(stream);
         // If it takes no more, whoever has come finds the connection closed, and tries again.
         if let Err(error) = hosted.channel.send(&[CONNECTION], Some(fd.as_fd())) {
-            tracing::warn!(%error, "a connection was not handed over");
+            quietly(|| tracing::warn!(%error, "a connection was not handed over"));
         }
         Ok(())
     }

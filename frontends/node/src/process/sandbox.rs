@@ -42,6 +42,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, Scope, path_beneath_rules,
 };
+use quipu_scheduler::panics::quietly;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule,
@@ -211,11 +212,13 @@ pub(super) fn restrict(
 ) -> io::Result<()> {
     let tried = |what: &'static str, done: Result<(), String>| {
         if let Err(error) = done {
-            tracing::warn!(
-                what,
-                error,
-                "a session's process is less restricted than it should be"
-            );
+            quietly(|| {
+                tracing::warn!(
+                    what,
+                    error,
+                    "a session's process is less restricted than it should be"
+                );
+            });
         }
     };
     match by {

@@ -18,6 +18,7 @@ use super::sandbox::OWN_MEMORY;
 use crate::locked;
 use quipu_link::Fingerprint;
 use quipu_protocol::message::GoodbyeReason;
+use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -303,11 +304,13 @@ impl Processes {
             let members = members.unwrap_or_default();
             if members.are_too_many() {
                 let (processes, threads) = (members.processes.len(), members.threads);
-                tracing::warn!(
-                    processes,
-                    threads,
-                    "a session has started too many processes; it ends"
-                );
+                quietly(|| {
+                    tracing::warn!(
+                        processes,
+                        threads,
+                        "a session has started too many processes; it ends"
+                    )
+                });
                 // All at once: its keeper may wait long for a processor.
                 session.signal(libc::SIGKILL);
                 session.kill();
@@ -322,7 +325,7 @@ impl Processes {
 impl Hosted {
     /// Tells a session that it has more than it may, and has it end; if it was told before, ends it.
     fn end_by_limit(&self, text: &str) {
-        tracing::warn!(text, "a session ends");
+        quietly(|| tracing::warn!(text, "a session ends"));
         let is_told = self.is_told.swap(true, Ordering::AcqRel);
         if is_told || !self.tell_end(GoodbyeReason::Limit, text) {
             self.kill();

@@ -19,6 +19,7 @@ use quipu_protocol::message::{
     self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word,
 };
 use quipu_scheduler::event::Profile as Times;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, Event};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -311,7 +312,7 @@ impl Pending {
                     self.sent.push_back((number, ids));
                 }
             }
-            Err(error) => tracing::debug!(%error, "an end is not told"),
+            Err(error) => quietly(|| tracing::debug!(%error, "an end is not told")),
         }
     }
 

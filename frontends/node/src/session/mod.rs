@@ -66,6 +66,7 @@ use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError, Rights};
 use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{GoodbyeReason, Message, PeerAddress, SessionId};
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Context, Device, Error};
 use runs::Runs;
 use std::sync::{Arc, Mutex};
@@ -297,7 +298,9 @@ impl Session {
         *deadline = Some(until);
         let mut last = error;
         while incoming.is_lost() {
-            tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client");
+            quietly(
+                || tracing::info!(error = %last, is_bulk, "a connection is lost; the session waits for its client"),
+            );
             let soon = match incoming.loss() {
                 Loss::Told => timer.now() + RETURN,
                 Loss::Silent => until,
@@ -320,7 +323,7 @@ impl Session {
                     if post.has_caller() {
                         self.cut_stream(is_bulk);
                     }
-                    tracing::info!(epoch, is_bulk, "the client has come back");
+                    quietly(|| tracing::info!(epoch, is_bulk, "the client has come back"));
                     return Ok(());
                 }
                 Err(error) => last = error,
@@ -385,7 +388,7 @@ impl Session {
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-ends".to_owned());
             if let Err(error) = sender.spawn_scoped(scope, || ends.run()) {
-                tracing::error!(%error, "no thread for a session");
+                quietly(|| tracing::error!(%error, "no thread for a session"));
                 return Ok(());
             }
             // Also if something panics: else the thread above would never end.
@@ -428,7 +431,9 @@ impl Session {
             match ended {
                 Ok(Some(broken)) => {
                     let (reason, text) = (broken.reason, &broken.text);
-                    tracing::info!(key = %self.client, ?reason, text, "a client breaks a rule; its session ends");
+                    quietly(
+                        || tracing::info!(key = %self.client, ?reason, text, "a client breaks a rule; its session ends"),
+                    );
                     out.close(broken.reason, &broken.text, LINGER);
                     Ok(())
                 }

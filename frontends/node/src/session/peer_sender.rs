@@ -25,6 +25,7 @@ use quipu_protocol::message::{
     self, CameAbout, Chunk, LinkKind, LinkLoad, LinkState, Message, PeerAddress, Rest, SendBytes,
     Ticket,
 };
+use quipu_scheduler::panics::quietly;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -243,7 +244,9 @@ impl PeerSender {
             None => Ok(()),
         };
         if let Err(error) = ended {
-            tracing::info!(peer = peer.peer, epoch = peer.epoch, %error, "the way to another node is lost");
+            quietly(
+                || tracing::info!(peer = peer.peer, epoch = peer.epoch, %error, "the way to another node is lost"),
+            );
         }
         self.lose();
     }
@@ -289,7 +292,7 @@ impl PeerSender {
                 Err(failure) => failure,
             };
             // Said here, and to nobody else.
-            tracing::debug!(peer = peer.peer, failure, "another node does not answer");
+            quietly(|| tracing::debug!(peer = peer.peer, failure, "another node does not answer"));
             let left = until.saturating_duration_since(Instant::now());
             let state = locked(&self.state);
             let goes_on = |state: &mut State| matches!(state.way, Way::Dialling { .. });
@@ -302,11 +305,13 @@ impl PeerSender {
             }
             drop(state);
             if left.is_zero() {
-                tracing::info!(
-                    peer = peer.peer,
-                    failure,
-                    "another node cannot be reached; what is for it goes by way of the client"
-                );
+                quietly(|| {
+                    tracing::info!(
+                        peer = peer.peer,
+                        failure,
+                        "another node cannot be reached; what is for it goes by way of the client"
+                    )
+                });
                 return None;
             }
             pause = (2 * pause).min(PAUSES[1]);

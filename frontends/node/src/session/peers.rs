@@ -24,6 +24,7 @@ use quipu_protocol::message::{
     self, GoodbyeReason, LinkKind, LinkLoad, LinkState, Message, PeerRole, Taken, Ticket,
 };
 use quipu_scheduler::driver::InlineExecutor;
+use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Event, UserEvent};
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -263,12 +264,14 @@ impl Peers {
                 }
                 Ok(Err(None)) => break Ok(()),
                 Ok(Err(Some(rule))) => {
-                    tracing::info!(
-                        peer,
-                        %key,
-                        rule,
-                        "another node breaks a rule; its connection ends"
-                    );
+                    quietly(|| {
+                        tracing::info!(
+                            peer,
+                            %key,
+                            rule,
+                            "another node breaks a rule; its connection ends"
+                        )
+                    });
                     break Ok(());
                 }
                 Err(error) => break Err(error),

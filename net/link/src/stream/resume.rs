@@ -3,7 +3,7 @@
 use super::{Attached, Incoming, Loss, Shared, attach};
 use crate::connection::{Connection, wire};
 use crate::error::Result;
-use crate::locked;
+use crate::{locked, quietly};
 use quipu_protocol::batch::Batch;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -22,12 +22,14 @@ impl Shared {
         let attached = queue.attached.take();
         queue.loss = loss;
         drop(queue);
-        tracing::debug!(
-            address = self.address,
-            reason,
-            ?loss,
-            "a connection is lost"
-        );
+        quietly(|| {
+            tracing::debug!(
+                address = self.address,
+                reason,
+                ?loss,
+                "a connection is lost"
+            );
+        });
         if let Some(attached) = attached {
             // Who receives, and who waits for the socket, is told so.
             let _ = attached.socket.shutdown(Shutdown::Both);

@@ -1,7 +1,7 @@
 //! Sending and receiving, with and without waiting, on a socket on which others wait.
 
 use super::Attached;
-use crate::locked;
+use crate::{locked, quietly};
 use std::io;
 use std::net::TcpStream;
 
@@ -256,7 +256,9 @@ pub(super) fn give_up_when_dead(socket: &TcpStream) {
         };
         if set != 0 {
             let error = io::Error::last_os_error();
-            tracing::debug!(%error, option, "the system does not watch the connection");
+            quietly(|| {
+                tracing::debug!(%error, option, "the system does not watch the connection");
+            });
         }
     }
 }
