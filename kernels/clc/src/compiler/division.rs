@@ -6,6 +6,9 @@
 //! Processors divide whole numbers one by one, but vectors of `double`. The quotient of two numbers of 32 bits, rounded as a
 //! `double`, has the right whole part: it is further from the next whole number than rounding moves it. So:
 //!
+//! Where all are divided by one number, they are multiplied by its inverse, made larger by so little that a quotient does not come
+//! to the next whole number, and by more than what rounding takes.
+//!
 //! 1. [`call`] replaces each division of a kernel by a call of a function. LLVM knows of a vector form of it for each length,
 //!    without a mask, because the function is defined for a divisor of 0, too.
 //! 2. The optimiser makes vectors of the loop over work-items, with calls of vector forms.
@@ -198,7 +201,13 @@ impl Division {
             ),
             false => format!("  ret {of} %quotient\n}}\n"),
         };
-        let forms = LENGTHS.map(|length| format!("_ZGV_LLVM_N{length}vv_{name}({name}_{length})"));
+        // The optimiser takes the first form that fits.
+        let form = |length: &u32, of: &str, suffix: &str| {
+            format!("_ZGV_LLVM_N{length}{of}_{name}({name}_{length}{suffix})")
+        };
+        let by_one = LENGTHS.iter().map(|length| form(length, "vu", "_by_one"));
+        let by_each = LENGTHS.iter().map(|length| form(length, "vv", ""));
+        let forms: Vec<String> = by_one.chain(by_each).collect();
         let attributes = "noinline nounwind willreturn speculatable memory(none)";
         // The least number divided by -1 has no quotient that is one.
         let overflow = match is_signed {
@@ -226,6 +235,25 @@ impl Division {
                  %x = {sign}itofp {whole} %a to {real}\n  \
                  %y = {sign}itofp {whole} %safe to {real}\n  \
                  %real = fdiv {real} %x, %y\n  \
+                 %quotient = fpto{sign}i {real} %real to {whole}\n{}",
+                rest(&whole, "a")
+            );
+            let first = vec!["i32 0"; length as usize].join(", ");
+            // 1 + 2^-50.
+            let _ = write!(
+                text,
+                "define {whole} @{name}_{length}_by_one({whole} %a, i32 %b) {attributes} {{\n  \
+                 %is_zero = icmp eq i32 %b, 0\n  \
+                 %divisor = select i1 %is_zero, i32 1, i32 %b\n  \
+                 %y = {sign}itofp i32 %divisor to double\n  \
+                 %nearly = fdiv double 1.0, %y\n  \
+                 %inverse = fmul double %nearly, 0x3FF0000000000004\n  \
+                 %some = insertelement {real} poison, double %inverse, i64 0\n  \
+                 %every = shufflevector {real} %some, {real} poison, <{length} x i32> <{first}>\n  \
+                 %one = insertelement {whole} poison, i32 %divisor, i64 0\n  \
+                 %safe = shufflevector {whole} %one, {whole} poison, <{length} x i32> <{first}>\n  \
+                 %x = {sign}itofp {whole} %a to {real}\n  \
+                 %real = fmul {real} %x, %every\n  \
                  %quotient = fpto{sign}i {real} %real to {whole}\n{}",
                 rest(&whole, "a")
             );

@@ -152,7 +152,10 @@ functions! {
     LLVMIsDeclaration(global: Value) -> c_int;
     LLVMGetLinkage(global: Value) -> c_int;
     LLVMSetLinkage(global: Value, linkage: c_int);
+    LLVMGetAlignment(value: Value) -> c_uint;
     LLVMSetAlignment(value: Value, bytes: c_uint);
+    LLVMBuildFreeze(builder: Builder, value: Value, name: *const c_char) -> Value;
+    LLVMBuildInsertElement(builder: Builder, vector: Value, element: Value, index: Value, name: *const c_char) -> Value;
     LLVMGetFunctionCallConv(function: Value) -> c_uint;
     LLVMSetFunctionCallConv(function: Value, convention: c_uint);
     LLVMSetInstructionCallConv(call: Value, convention: c_uint);
@@ -227,7 +230,9 @@ functions! {
     LLVMGetUser(of: Use) -> Value;
     LLVMReplaceAllUsesWith(value: Value, with: Value);
     LLVMGetICmpPredicate(value: Value) -> c_int;
+    LLVMGetVectorSize(of: Type) -> c_uint;
     LLVMGetVolatile(access: Value) -> c_int;
+    LLVMSetVolatile(access: Value, volatile: c_int);
     LLVMIsAInstruction(value: Value) -> Value;
     LLVMIsAArgument(value: Value) -> Value;
     LLVMIsAConstantExpr(value: Value) -> Value;
@@ -334,6 +339,7 @@ pub(crate) mod op {
 pub(crate) mod kind {
     pub(crate) const HALF: i32 = 1;
     pub(crate) const FLOAT: i32 = 2;
+    pub(crate) const DOUBLE: i32 = 3;
     pub(crate) const INTEGER: i32 = 8;
     pub(crate) const ARRAY: i32 = 11;
     pub(crate) const POINTER: i32 = 12;

@@ -34,6 +34,7 @@ mod program;
 pub(crate) mod tools;
 mod translate;
 mod variables;
+mod words;
 mod workgroup;
 
 pub(crate) use object::Scratch;

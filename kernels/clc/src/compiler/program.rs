@@ -8,7 +8,9 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Answer, Fault, division, library, llvm, object, print, variables, workgroup};
+use super::{
+    Answer, Fault, division, library, llvm, object, print, variables, words, workgroup,
+};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -106,6 +108,7 @@ pub(super) fn read(
     for function in module.functions() {
         if LLVMIsDeclaration(function) == 0 {
             workgroup::keep_loops(context, function)?;
+            words::of_vectors(context, function);
         }
     }
     module.run(
