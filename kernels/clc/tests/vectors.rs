@@ -245,10 +245,12 @@ fn work_items_go_by_a_loop_that_others_enter() {
 #[test]
 fn bytes_of_some_work_items_are_read_one_by_one() {
     let Some(program) = program(
-        "kernel void prefix(int length, global const uchar *text, constant uchar *sought, global uchar *found) {
+        "kernel void prefix(int length, global const int *starts, global const uchar *text, constant uchar *sought,
+                global uchar *found) {
             size_t i = get_global_id(0);
+            int start = starts[i];
             int same = 0;
-            while (same < length && text[i + same] == sought[same]) same++;
+            while (same < length && text[start + same] == sought[same]) same++;
             found[i] = same == length;
         }",
     ) else {
@@ -258,15 +260,22 @@ fn bytes_of_some_work_items_are_read_one_by_one() {
         .iter()
         .map(|x| u8::from(*x > 0.0))
         .collect();
+    let starts: Vec<i32> = (0..256).map(|i| i * 7 % 256).collect();
     let found = vec![2_u8; 256];
     let mut launch = Launch::new([256, 1, 1], [128, 1, 1]);
     launch.value(4_u32);
+    launch.memory(&starts);
     launch.memory(&text);
     launch.memory(&[1_u8, 0, 1, 1]);
     launch.memory(&found);
     launch.run(&program, "prefix");
-    for (i, found) in found.iter().enumerate() {
-        assert_eq!(*found == 1, text[i..i + 4] == [1, 0, 1, 1], "{i}");
+    for (start, found) in starts.iter().zip(&found) {
+        let start = *start as usize;
+        assert_eq!(
+            *found == 1,
+            text[start..start + 4] == [1, 0, 1, 1],
+            "{start}"
+        );
     }
     let text = stage(&program, "prefix", [128, 1, 1], Output::Passes);
     assert!(!text.contains("\nturned"), "{text}");

@@ -2,13 +2,16 @@
 //!
 //! In `for (int i = get_global_id(0); i < n; i += get_global_size(0)) sum += x[i]`, work-items of a strip read neighbours in
 //! each turn. The optimiser cannot tell, because a sum of 32 bits may overflow between two of them, so it makes a gather. A
-//! processor takes several times as long for that as for a vector. So a gather or scatter whose addresses come from a counter
-//! of a loop asks first:
+//! processor takes several times as long for that as for a vector. So it is where a number goes around (`x[l & (step - 1)]`) but
+//! seldom does so between two of a strip. A gather or scatter whose addresses come from a counter of a loop, or from such a
+//! number, asks first:
 //!
 //! ```text
 //! addresses, as distances from the first ── all where neighbours would be? ──▶ one access of a vector
 //!                                        └─ else ────────────────────────────▶ the gather or scatter
 //! ```
+//!
+//! Neighbours may be members of structures of two, as `float2` is: every second number is left out then.
 //!
 //! Work-items that a mask leaves out do not count. Their addresses may be anything, and so are frozen. libLLVM's C interface
 //! cannot split blocks, so functions in LLVM's text ask, and are inlined.
@@ -30,6 +33,8 @@ struct Access {
     /// The address space.
     space: String,
     align: u64,
+    /// Numbers from one neighbour's to that of the next.
+    stride: u64,
 }
 
 impl Access {
@@ -50,8 +55,18 @@ impl Access {
             element: element.to_owned(),
             space: space.to_owned(),
             align: LLVMGetOperand(call, if is_gather { 1 } else { 2 }).number()?,
+            stride: 1,
         };
         access.number().map(|_| access)
+    }
+
+    /// As it may be an access of neighbours, by what its addresses come from; none if it is none.
+    fn of_neighbours(self, addresses: Value, layout: DataLayout) -> Option<Self> {
+        let (_, bytes) = self.number()?;
+        let apart = between_neighbours(addresses, layout)?;
+        let stride = apart / u64::from(bytes);
+        let is_near = (1..=2).contains(&stride) && apart.is_multiple_of(bytes.into());
+        is_near.then_some(Self { stride, ..self })
     }
 
     /// A number's type and bytes.
@@ -73,8 +88,9 @@ impl Access {
             element,
             space,
             align,
+            stride,
         } = self;
-        format!("{PREFIX}{is_gather}.{count}.{element}.{space}.{align}")
+        format!("{PREFIX}{is_gather}.{count}.{element}.{space}.{align}.{stride}")
     }
 
     /// The function that asks, as LLVM's text, and what it calls. Its parameters are addresses, a mask, and what is written, or
@@ -86,31 +102,44 @@ impl Access {
             element,
             space,
             align,
+            stride,
         } = self;
         let (number, bytes) = self.number().unwrap_or(("i32", 4));
-        let lanes: u32 = count.parse().unwrap_or(1);
-        let list = |of: &str, number: fn(u32, u32) -> u32| {
+        let lanes: u64 = count.parse().unwrap_or(1);
+        let list = |of: &str, lanes: u64, number: &dyn Fn(u64) -> u64| {
             let all: Vec<String> = (0..lanes)
-                .map(|lane| format!("{of} {}", number(lane, bytes)))
+                .map(|lane| format!("{of} {}", number(lane)))
                 .collect();
             all.join(", ")
         };
         let (first, distances) = (
-            list("i32", |_, _| 0),
-            list("i64", |lane, bytes| lane * bytes),
+            list("i32", lanes, &|_| 0),
+            list("i64", lanes, &|lane| lane * stride * u64::from(bytes)),
         );
+        // Numbers of neighbours among all that lie there, and back.
+        let every = lanes * stride;
+        let spread = list("i32", every, &|at| {
+            if at.is_multiple_of(*stride) {
+                at / stride
+            } else {
+                lanes
+            }
+        });
+        let kept = list("i32", lanes, &|lane| lane * stride);
         let vector = format!("<{count} x {number}>");
+        let row = format!("<{every} x {number}>");
         let (pointer, pointers) = (
             format!("ptr addrspace({space})"),
             format!("<{count} x ptr addrspace({space})>"),
         );
         let (mask, wide) = (format!("<{count} x i1>"), format!("<{count} x i64>"));
+        let row_mask = format!("<{every} x i1>");
         let (result, one, all, end) = match is_gather {
             true => (
                 vector.as_str(),
                 format!(
-                    "%one = call {vector} @llvm.masked.load.v{count}{element}.p{space}({pointer} %first, i32 {align}, \
-                     {mask} %mask, {vector} %value)"
+                    "%there = call {row} @llvm.masked.load.v{every}{element}.p{space}({pointer} %first, i32 {align}, \
+                     {row_mask} %asked, {row} %instead)"
                 ),
                 format!(
                     "%all = call {vector} @llvm.masked.gather.v{count}{element}.v{count}p{space}({pointers} %to, i32 {align}, \
@@ -123,8 +152,8 @@ impl Access {
             false => (
                 "void",
                 format!(
-                    "call void @llvm.masked.store.v{count}{element}.p{space}({vector} %value, {pointer} %first, i32 {align}, \
-                     {mask} %mask)"
+                    "call void @llvm.masked.store.v{every}{element}.p{space}({row} %instead, {pointer} %first, i32 {align}, \
+                     {row_mask} %asked)"
                 ),
                 format!(
                     "call void @llvm.masked.scatter.v{count}{element}.v{count}p{space}({vector} %value, {pointers} %to, \
@@ -132,6 +161,12 @@ impl Access {
                 ),
                 "ret void".to_owned(),
             ),
+        };
+        let kept = match is_gather {
+            true => {
+                format!("%one = shufflevector {row} %there, {row} poison, <{count} x i32> <{kept}>")
+            }
+            false => String::new(),
         };
         let name = self.name();
         let text = format!(
@@ -147,7 +182,10 @@ impl Access {
   br i1 %is_near, label %near, label %far
 near:
   %first = extractelement {pointers} %some, i64 0
+  %asked = shufflevector {mask} %mask, {mask} zeroinitializer, <{every} x i32> <{spread}>
+  %instead = shufflevector {vector} %value, {vector} poison, <{every} x i32> <{spread}>
   {one}
+  {kept}
   br label %end
 far:
   {all}
@@ -159,6 +197,7 @@ end:
         let declared = [one, all].map(|call| {
             let call = call.replace(" %first", "").replace(" %to", "");
             let call = call.replace(" %mask", "").replace(" %value", "");
+            let call = call.replace(" %asked", "").replace(" %instead", "");
             let call = call.replace(&format!("i32 {align}"), "i32 immarg");
             let (_, call) = call.split_once("call ").unwrap_or(("", &call));
             format!("declare {call}\n")
@@ -167,20 +206,34 @@ end:
     }
 }
 
-/// True if addresses of numbers of so many bytes come from a counter of a loop and numbers that are the same for all alone.
-fn are_counted(addresses: Value, bytes: u64, layout: DataLayout) -> bool {
-    let (mut open, mut seen, mut is_counted) = (vec![addresses], HashSet::new(), false);
+/// Bytes between what neighbours access, if that is known, and their addresses come from a counter of a loop, or numbers that go
+/// around, and from such as are the same for all alone.
+fn between_neighbours(addresses: Value, layout: DataLayout) -> Option<u64> {
+    let (mut open, mut seen) = (vec![addresses], HashSet::new());
+    let (mut counts, mut is_multiple, mut goes_around) = (false, false, false);
+    let mut apart = None;
     while let Some(value) = open.pop() {
         if value.ty().kind() != kind::VECTOR || value.opcode().is_none() || !seen.insert(value) {
             continue;
         }
         match value.opcode() {
             Some(op::ADD | op::SUB | op::TRUNC | op::ZEXT | op::SEXT) => {}
-            // Structures have more between two of a member.
+            Some(op::SHL) if LLVMGetOperand(value, 1).opcode().is_none() => is_multiple = true,
+            Some(op::AND) if value.operands().any(is_same_for_all) => goes_around = true,
+            // A member of a structure.
             Some(op::GEP)
-                if LLVMABISizeOfType(layout, LLVMGetGEPSourceElementType(value)) == bytes => {}
+                if value
+                    .operands()
+                    .skip(1)
+                    .all(|index| index.opcode().is_none()) => {}
+            Some(op::GEP) => {
+                let bytes = LLVMABISizeOfType(layout, element_of(value));
+                if *apart.get_or_insert(bytes) != bytes {
+                    return None;
+                }
+            }
             Some(op::PHI) => {
-                is_counted = true;
+                counts = true;
                 let count = LLVMCountIncoming(value);
                 open.extend((0..count).map(|at| LLVMGetIncomingValue(value, at)));
                 continue;
@@ -192,17 +245,30 @@ fn are_counted(addresses: Value, bytes: u64, layout: DataLayout) -> bool {
                 open.extend([1, 2].map(|at| LLVMGetOperand(value, at)));
                 continue;
             }
-            // The same for all.
-            Some(op::SHUFFLE_VECTOR)
-                if LLVMGetOperand(value, 0).opcode() == Some(op::INSERT_ELEMENT) =>
-            {
-                continue;
-            }
-            _ => return false,
+            _ if is_same_for_all(value) => continue,
+            _ => return None,
         }
         open.extend(value.operands());
     }
-    is_counted
+    apart.filter(|_| goes_around || counts && !is_multiple)
+}
+
+/// True if a vector has a number that is no constant in all places.
+fn is_same_for_all(vector: Value) -> bool {
+    vector.opcode() == Some(op::SHUFFLE_VECTOR)
+        && LLVMGetOperand(vector, 0).opcode() == Some(op::INSERT_ELEMENT)
+}
+
+/// What the last index of an address counts.
+fn element_of(address: Value) -> Type {
+    let mut element = LLVMGetGEPSourceElementType(address);
+    for _ in address.operands().skip(2) {
+        if element.kind() != kind::ARRAY {
+            return element;
+        }
+        element = LLVMGetElementType(element);
+    }
+    element
 }
 
 /// True if an address is in memory of the function's own.
@@ -227,8 +293,8 @@ pub(super) fn ask(
         .filter_map(|call| {
             let access = Access::of(call)?;
             let addresses = LLVMGetOperand(call, u32::from(!access.is_gather));
-            let (_, bytes) = access.number()?;
-            are_counted(addresses, bytes.into(), layout).then_some((call, access))
+            let access = access.of_neighbours(addresses, layout)?;
+            Some((call, access))
         })
         .collect();
     if accesses.is_empty() {

@@ -131,11 +131,7 @@ pub(super) fn compile(
             LLVMSetLinkage(other, linkage::INTERNAL);
         }
     }
-    if workgroup::has_cyclic_address(function) {
-        // LLVM up to 21 takes what is a number modulo another for a plain one where it makes one access of several
-        // (llvm-project issue 156849).
-        tell(&[c"-enable-interleaved-mem-accesses=false"]);
-    }
+    let switches = workgroup::switches_by_memory(function);
     let divides = division::call(context, module, machine, function)?;
     let layout = workgroup::transform(context, module, function, machine, local_size)?;
     module.verify().map_err(|error| {
@@ -150,6 +146,10 @@ pub(super) fn compile(
         "globaldce,function(sroa,early-cse,simplifycfg),default<O3>",
         machine,
     )?;
+    if switches {
+        // LLVM before 20 makes no vectors of a loop with a switch, and its optimiser makes switches of tests.
+        module.run("function(lower-switch,loop-vectorize),default<O3>", machine)?;
+    }
     let asks = match module.function(workgroup::ENTRY) {
         Some(made) => neighbours::ask(context, module, machine, made)?,
         None => false,

@@ -2,11 +2,12 @@
 
 use super::LOCAL;
 use super::graph::Graph;
+use super::variables::{is_leaf, is_pure};
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
 
-/// True if an address of a kernel comes from a number modulo another, or from bits of one.
-pub(in crate::compiler) fn has_cyclic_address(kernel: Value) -> bool {
+/// The operations of a kernel that addresses come from and that make a number go around: a number modulo another, or bits of one.
+pub(super) fn cyclic(kernel: Value) -> HashSet<Value> {
     let accesses = blocks(kernel).into_iter().flat_map(Block::instructions);
     let mut open: Vec<Value> = accesses
         .filter_map(|access| match access.opcode() {
@@ -15,20 +16,60 @@ pub(in crate::compiler) fn has_cyclic_address(kernel: Value) -> bool {
             _ => None,
         })
         .collect();
-    let mut seen = HashSet::new();
+    let (mut seen, mut cyclic) = (HashSet::new(), HashSet::new());
     while let Some(value) = open.pop() {
+        let is_narrow = |of: Type| of.kind() == kind::INTEGER && LLVMGetIntTypeWidth(of) < 32;
         match value.opcode() {
             None | Some(op::LOAD) => continue,
-            Some(op::AND | op::UREM | op::SREM) => return true,
-            Some(op::TRUNC)
-                if value.ty().kind() != kind::INTEGER || LLVMGetIntTypeWidth(value.ty()) < 32 =>
-            {
-                return true;
+            Some(op::AND | op::UREM | op::SREM | op::ASHR) if may_count(value) => {
+                cyclic.insert(value);
+            }
+            Some(op::TRUNC) if is_narrow(value.ty()) && may_count(value) => {
+                cyclic.insert(value);
             }
             _ => {}
         }
         if seen.insert(value) {
             open.extend(value.operands());
+        }
+    }
+    cyclic
+}
+
+/// True if a number may grow by as much from one work-item, or turn of a loop, to the next, for all that the optimiser sees: it
+/// does not where it comes from memory, from an exclusive or, or from a `float`.
+fn may_count(number: Value) -> bool {
+    let (mut open, mut seen) = (vec![number], HashSet::new());
+    while let Some(value) = open.pop() {
+        let is_new = seen.insert(value);
+        match value.opcode() {
+            None | Some(op::LOAD) => {}
+            _ if [kind::HALF, kind::FLOAT, kind::DOUBLE].contains(&value.ty().kind()) => {}
+            Some(op::CALL) if is_leaf(value) => return true,
+            Some(op::PHI) if !is_new => return true,
+            _ if !is_new => {}
+            Some(op::PHI) => {
+                let count = LLVMCountIncoming(value);
+                open.extend((0..count).map(|at| LLVMGetIncomingValue(value, at)));
+            }
+            Some(op::XOR) if LLVMGetOperand(value, 1).opcode().is_some() => {}
+            _ => open.extend(value.operands()),
+        }
+    }
+    false
+}
+
+/// True if a kernel has a switch by what is in memory. One by the work-item's number is for few of a strip.
+pub(in crate::compiler) fn switches_by_memory(kernel: Value) -> bool {
+    let ends = blocks(kernel).into_iter().map(Block::terminator);
+    let switches = ends.filter(|end| end.opcode() == Some(op::SWITCH));
+    let mut open: Vec<Value> = switches.map(|switch| LLVMGetOperand(switch, 0)).collect();
+    let mut seen = HashSet::new();
+    while let Some(value) = open.pop() {
+        match value.opcode() {
+            Some(op::LOAD) => return true,
+            _ if is_pure(value) && seen.insert(value) => open.extend(value.operands()),
+            _ => {}
         }
     }
     false
@@ -123,10 +164,20 @@ pub(super) struct Registers {
     pub(super) numbers: u64,
 }
 
+/// True if this processor has a feature, by the name that LLVM has for it.
+fn has(feature: &str) -> bool {
+    let features = string(LLVMGetHostCPUFeatures());
+    features.split(',').any(|one| one == feature)
+}
+
+/// True if this processor reads and writes some bytes of a vector, and not others.
+pub(super) fn masks_bytes() -> bool {
+    has("+avx512bw")
+}
+
 impl Registers {
     pub(super) fn of_host() -> Self {
-        let features = string(LLVMGetHostCPUFeatures());
-        let (count, numbers) = match features.split(',').any(|feature| feature == "+avx512vl") {
+        let (count, numbers) = match has("+avx512vl") {
             true => (32, 16),
             false => (16, 8),
         };

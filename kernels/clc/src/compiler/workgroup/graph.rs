@@ -37,6 +37,8 @@ pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     /// The node that each instruction is in.
     pub(super) home: HashMap<Value, usize>,
+    /// `select` instructions, and which of its two values each is assumed to have.
+    pub(super) selected: HashMap<Value, usize>,
     /// The last node of each block.
     last: HashMap<Block, usize>,
     pub(super) before: Vec<Vec<usize>>,
@@ -53,7 +55,8 @@ pub(super) struct Loop {
 }
 
 impl Graph {
-    /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that number.
+    /// The graph of a kernel, in which each branch of `assumed` goes to the successor of that number, and each `select` has
+    /// the value of that number.
     pub(super) fn new(kernel: Value, assumed: &HashMap<Value, usize>) -> Self {
         let mut nodes = Vec::new();
         let (mut first, mut last) = (HashMap::new(), HashMap::new());
@@ -107,6 +110,11 @@ impl Graph {
             after: Vec::new(),
             nodes,
             home,
+            selected: assumed
+                .iter()
+                .filter(|(one, _)| one.opcode() == Some(op::SELECT))
+                .map(|(one, way)| (*one, *way))
+                .collect(),
             last,
         };
         graph.connect();
@@ -200,6 +208,44 @@ impl Graph {
             loops.push(Loop { header, nodes });
         }
         loops
+    }
+}
+
+impl Loop {
+    /// The loop with the nodes that work-items come to between it and the node where all that left it meet: what follows a
+    /// `break`. The loop itself if there is more than a little of that.
+    pub(super) fn with_ways_out(&self, graph: &Graph) -> Self {
+        const MOST: usize = 4;
+        let mut nodes = self.nodes.clone();
+        let mut meeting = graph.after[self.header];
+        while let Some(node) = meeting.filter(|node| nodes[*node]) {
+            meeting = graph.after[node];
+        }
+        let mut open: Vec<usize> = (0..nodes.len()).filter(|at| nodes[*at]).collect();
+        let mut count = 0;
+        while let Some(at) = open.pop() {
+            for next in &graph.nodes[at].next {
+                if nodes[*next] || Some(*next) == meeting {
+                    continue;
+                }
+                count += 1;
+                nodes[*next] = true;
+                open.push(*next);
+            }
+        }
+        let are_its_own = (0..nodes.len())
+            .filter(|at| nodes[*at] && !self.nodes[*at])
+            .all(|at| graph.before[at].iter().all(|from| nodes[*from]));
+        match meeting.is_some() && count <= MOST && are_its_own {
+            true => Self {
+                header: self.header,
+                nodes,
+            },
+            false => Self {
+                header: self.header,
+                nodes: self.nodes.clone(),
+            },
+        }
     }
 }
 

@@ -3,6 +3,9 @@
 //! A test that compares what grows with the work-item's number with what is the same for all holds for each work-item if it
 //! holds for the first, or for the last. Most groups of a launch are such: they run a version of the kernel without the test,
 //! which then has no branch that work-items might part at.
+//!
+//! So do a grid's edges: `x == 0 ? w - 1 : x - 1` is `x - 1` for most groups. Where an address comes from such a choice, a
+//! group within the grid runs a version that has the choice made, in which neighbours read neighbours.
 
 use super::emit::Emitter;
 use super::graph::{End, Graph};
@@ -10,17 +13,18 @@ use super::variables::is_leaf;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
-/// A branch that goes one way for all work-items of most groups.
+/// A branch that goes one way, or a `select` that has one value, for all work-items of most groups.
 pub(super) struct Guard {
-    pub(super) branch: Value,
-    /// The successor that it goes to.
+    pub(super) decision: Value,
+    /// The successor that it goes to, or which of its two values it has.
     pub(super) way: usize,
     tests: Vec<Test>,
 }
 
 /// A comparison that holds for all work-items if it does for its left side of one of them, and its right side of one.
 struct Test {
-    comparison: Value,
+    sides: [Value; 2],
+    predicate: i32,
     /// Whether it has to be true.
     wanted: bool,
     /// For each side, whether the last work-item's decides, or the first one's.
@@ -36,8 +40,8 @@ enum Growth {
     Up,
 }
 
-/// The guards of a kernel.
-pub(super) fn of(kernel: Value) -> Vec<Guard> {
+/// The guards of a kernel that are branches.
+pub(super) fn branches(kernel: Value) -> Vec<Guard> {
     let graph = Graph::new(kernel, &HashMap::new());
     let mut guards = Vec::new();
     for node in &graph.nodes {
@@ -49,18 +53,75 @@ pub(super) fn of(kernel: Value) -> Vec<Guard> {
         }
         let condition = LLVMGetOperand(branch, 0);
         // Whichever way is within bounds, and has something to do.
-        let guard =
-            [true, false].into_iter().find_map(|wanted| {
-                let way = usize::from(!wanted);
-                let other = &graph.nodes[node.next[1 - way]];
-                let is_all = other.body.is_empty() && other.end == End::Return;
-                let mut tests = Vec::new();
-                (collect(condition, wanted, is_all, &mut tests) && !tests.is_empty())
-                    .then_some(Guard { branch, way, tests })
-            });
+        let guard = [true, false].into_iter().find_map(|wanted| {
+            let way = usize::from(!wanted);
+            let other = &graph.nodes[node.next[1 - way]];
+            let is_all = other.body.is_empty() && other.end == End::Return;
+            let mut tests = Vec::new();
+            (collect(condition, wanted, is_all, &mut tests) && !tests.is_empty()).then_some(Guard {
+                decision: branch,
+                way,
+                tests,
+            })
+        });
         guards.extend(guard);
     }
     guards
+}
+
+/// The guards of a kernel that choose between two addresses.
+pub(super) fn selects(kernel: Value) -> Vec<Guard> {
+    let all = blocks(kernel).into_iter().flat_map(Block::instructions);
+    let selects = all.filter(|one| one.opcode() == Some(op::SELECT) && leads_to_address(*one, 0));
+    let guards = selects.filter_map(|decision| {
+        let condition = LLVMGetOperand(decision, 0);
+        [true, false].into_iter().find_map(|wanted| {
+            let way = usize::from(!wanted);
+            let mut tests = Vec::new();
+            let is_guard = is_off_edge(condition, wanted, &mut tests)
+                || collect(condition, wanted, false, &mut tests) && !tests.is_empty();
+            is_guard.then_some(Guard {
+                decision,
+                way,
+                tests,
+            })
+        })
+    });
+    guards.collect()
+}
+
+/// True if the address of an access comes from a number.
+fn leads_to_address(number: Value, depth: usize) -> bool {
+    const DEEPEST: usize = 8;
+    depth < DEEPEST
+        && number.users().into_iter().any(|user| match user.opcode() {
+            Some(op::GEP) => true,
+            Some(op::ADD | op::SUB | op::MUL | op::SHL | op::OR | op::SEXT | op::ZEXT) => {
+                leads_to_address(user, depth + 1)
+            }
+            _ => false,
+        })
+}
+
+/// Adds what has to hold for a number of work-items to differ from a bound that all of them are below: the last column's.
+fn is_off_edge(condition: Value, wanted: bool, tests: &mut Vec<Test>) -> bool {
+    let unequal = if wanted { compare::NE } else { compare::EQ };
+    if condition.opcode() != Some(op::ICMP) || LLVMGetICmpPredicate(condition) != unequal {
+        return false;
+    }
+    let sides = [0, 1].map(|side| LLVMGetOperand(condition, side));
+    let predicate = match sides.map(|side| growth(side, 0)) {
+        [Some(Growth::Up), Some(Growth::Same)] if sides[1].number().is_none() => compare::SLT,
+        [Some(Growth::Same), Some(Growth::Up)] if sides[0].number().is_none() => compare::SGT,
+        _ => return false,
+    };
+    tests.push(Test {
+        sides,
+        predicate,
+        wanted: true,
+        last: [true; 2],
+    });
+    true
 }
 
 /// Adds what has to hold for a condition to be `wanted` for all work-items; false if that cannot be told. `is_all`: work-items
@@ -107,7 +168,8 @@ fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) 
                 _ => return false,
             };
             tests.push(Test {
-                comparison: condition,
+                sides: [left, right],
+                predicate,
                 wanted,
                 last: [left_is_low, !left_is_low],
             });
@@ -130,7 +192,8 @@ fn collect(condition: Value, wanted: bool, is_all: bool, tests: &mut Vec<Test>) 
         return false;
     }
     tests.push(Test {
-        comparison: condition,
+        sides: [left, right],
+        predicate,
         wanted,
         last: [below == wanted; 2],
     });
@@ -192,15 +255,11 @@ fn growth(value: Value, depth: usize) -> Option<Growth> {
 }
 
 /// Whether all guards hold for the group that is written.
-pub(super) fn holds(emitter: &mut Emitter, guards: &[Guard]) -> Value {
+pub(super) fn holds(emitter: &mut Emitter, guards: &[&Guard]) -> Value {
     let mut all: Option<Value> = None;
     for test in guards.iter().flat_map(|guard| &guard.tests) {
-        let sides = [0, 1].map(|side| {
-            let side_of = LLVMGetOperand(test.comparison, side);
-            emitter.at_corner(side_of, test.last[side as usize])
-        });
-        let predicate = LLVMGetICmpPredicate(test.comparison);
-        let mut held = emitter.compared(predicate, sides[0], sides[1]);
+        let sides = [0, 1].map(|side| emitter.at_corner(test.sides[side], test.last[side]));
+        let mut held = emitter.compared(test.predicate, sides[0], sides[1]);
         if !test.wanted {
             held = emitter.inverted(held);
         }

@@ -16,9 +16,11 @@
 //!    strip's work-items. What crosses an inner cut is in arrays of a strip's size, which the optimiser keeps in vector
 //!    registers; what crosses an outer one is in the group's memory.
 //! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
-//! 7. [`guard`]: a group of which no work-item is out of bounds runs a version without the test.
+//! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
+//! 8. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
 mod access;
+mod common;
 mod emit;
 mod graph;
 mod guard;
@@ -29,7 +31,7 @@ mod variables;
 use super::Fault;
 use super::llvm::*;
 use crate::metadata::Layout;
-pub(super) use access::has_cyclic_address;
+pub(super) use access::switches_by_memory;
 use emit::Emitter;
 pub(crate) use emit::place_of_arguments;
 use graph::Graph;
@@ -57,12 +59,16 @@ pub(super) fn transform(
     super::variables::place(context, module, kernel);
     let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
     let after = emitter.begin();
-    let guards = guard::of(kernel);
-    if !guards.is_empty() {
-        let [within, other] = emitter.fork(|emitter| guard::holds(emitter, &guards));
+    let (branches, selects) = (guard::branches(kernel), guard::selects(kernel));
+    let every = branches.iter().chain(&selects).collect();
+    // Groups at an edge still run a version without tests of bounds.
+    let versions: [Vec<_>; 2] = [every, branches.iter().collect()];
+    let count = if selects.is_empty() { 1 } else { 2 };
+    for guards in versions[..count].iter().filter(|guards| !guards.is_empty()) {
+        let [within, other] = emitter.fork(|emitter| guard::holds(emitter, guards));
         let assumed: HashMap<Value, usize> = guards
             .iter()
-            .map(|guard| (guard.branch, guard.way))
+            .map(|guard| (guard.decision, guard.way))
             .collect();
         emitter.go_on(within);
         emitter.version(&Graph::new(kernel, &assumed), after)?;

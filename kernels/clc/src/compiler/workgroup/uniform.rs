@@ -5,6 +5,8 @@
 //! they leave at different times. A load from a uniform address is uniform: another work-item that writes there meanwhile
 //! would race.
 
+use super::access::masks_bytes;
+use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
@@ -141,7 +143,13 @@ impl Divergence {
     /// The node that work-items go on in after a loop that they leave at different times, if a loop over work-items may be within
     /// it: they come to it together, or to a branch from which all others go on after it; they all leave it to the same node,
     /// and there is no other loop in it, no atomic operation, and no access that cannot be one of a vector.
-    pub(super) fn meeting_after(&self, graph: &Graph, loops: &[Loop], of: &Loop) -> Option<usize> {
+    pub(super) fn meeting_after(
+        &self,
+        graph: &Graph,
+        loops: &[Loop],
+        of: &Loop,
+        common: &Common,
+    ) -> Option<usize> {
         let mut partings = self
             .parted
             .iter()
@@ -164,10 +172,13 @@ impl Divergence {
                 .iter()
                 .all(|instruction| match instruction.opcode() {
                     Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG | op::ALLOCA) => false,
-                    Some(op::LOAD) => self.is_vector_of(*instruction, instruction.ty(), 0),
+                    Some(op::LOAD) => {
+                        common.reads(*instruction)
+                            || self.is_vector_of(*instruction, instruction.ty(), 0, common)
+                    }
                     Some(op::STORE) => {
                         let stored = LLVMGetOperand(*instruction, 0);
-                        self.is_vector_of(*instruction, stored.ty(), 1)
+                        self.is_vector_of(*instruction, stored.ty(), 1, common)
                     }
                     Some(op::CALL) => {
                         let callee = instruction.callee().unwrap_or_default();
@@ -201,6 +212,12 @@ impl Divergence {
         after.filter(|_| is_guard && self.computes(graph, of))
     }
 
+    /// True if work-items may go by a loop that others enter.
+    pub(super) fn is_gone_by(&self, of: &Loop) -> bool {
+        let mut partings = self.parted.iter();
+        partings.any(|(at, region)| !of.nodes[*at] && region[of.header])
+    }
+
     /// True if a loop does more with numbers than fetch them from where each work-item has its own. Vectors of such fetches are
     /// no faster than one fetch after the other, and wait for the work-item that goes round most often.
     fn computes(&self, graph: &Graph, of: &Loop) -> bool {
@@ -223,10 +240,36 @@ impl Divergence {
     }
 
     /// True if an access of many work-items, some of which do not make it, can be one of a vector: processors gather and scatter
-    /// words, and nothing narrower.
-    fn is_vector_of(&self, access: Value, of: Type, address: u32) -> bool {
+    /// words, and nothing narrower. Some mask bytes that lie side by side.
+    fn is_vector_of(&self, access: Value, of: Type, address: u32, common: &Common) -> bool {
         let is_word = ![8, 16].into_iter().any(|bits| of.is_integer(bits));
-        LLVMGetVolatile(access) == 0 && (is_word || !self.differs(LLVMGetOperand(access, address)))
+        let address = LLVMGetOperand(access, address);
+        let is_same = || !self.differs(address) || common.has(address);
+        LLVMGetVolatile(access) == 0
+            && (is_word
+                || is_same()
+                || masks_bytes() && self.number_of_x(address, common) == Some(1))
+    }
+
+    /// How often the work-item's number along x is in a sum, whose other parts are the same for all; none if that is not known.
+    /// Of addresses, in bytes.
+    fn number_of_x(&self, value: Value, common: &Common) -> Option<u32> {
+        if !self.differs(value) || common.has(value) {
+            return Some(0);
+        }
+        let of = |index: u32| self.number_of_x(LLVMGetOperand(value, index), common);
+        match value.opcode()? {
+            op::CALL => {
+                let name = value.callee()?;
+                ["__q_lid0", "__q_gid0"]
+                    .contains(&name.as_str())
+                    .then_some(1)
+            }
+            op::SEXT | op::ZEXT => of(0),
+            op::ADD => Some(of(0)? + of(1)?),
+            op::GEP if LLVMGetGEPSourceElementType(value).is_integer(8) => Some(of(0)? + of(1)?),
+            _ => None,
+        }
     }
 
     /// Where work-items go by a loop that others enter: see [`meeting_after`](Self::meeting_after).

@@ -18,6 +18,30 @@ pub(super) fn is_leaf(value: Value) -> bool {
     }
 }
 
+/// True if an instruction has no effect, and cannot fail.
+pub(super) fn is_pure(value: Value) -> bool {
+    const PURE: [i32; 17] = [
+        op::ADD,
+        op::SUB,
+        op::MUL,
+        op::SHL,
+        op::LSHR,
+        op::ASHR,
+        op::AND,
+        op::OR,
+        op::XOR,
+        op::GEP,
+        op::TRUNC,
+        op::ZEXT,
+        op::SEXT,
+        op::ICMP,
+        op::SELECT,
+        op::FREEZE,
+        op::ADDRESS_SPACE_CAST,
+    ];
+    value.opcode().is_some_and(|opcode| PURE.contains(&opcode))
+}
+
 /// A variable: a value of the kernel that another node uses, or what a phi will become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Variable {
@@ -182,27 +206,7 @@ impl Variables {
         if let Some(known) = self.again.get(&value) {
             return *known;
         }
-        const PURE: [i32; 17] = [
-            op::ADD,
-            op::SUB,
-            op::MUL,
-            op::SHL,
-            op::LSHR,
-            op::ASHR,
-            op::AND,
-            op::OR,
-            op::XOR,
-            op::GEP,
-            op::TRUNC,
-            op::ZEXT,
-            op::SEXT,
-            op::ICMP,
-            op::SELECT,
-            op::FREEZE,
-            op::ADDRESS_SPACE_CAST,
-        ];
-        let pure =
-            value.opcode().is_some_and(|opcode| PURE.contains(&opcode)) && depth < MOST_AGAIN;
+        let pure = is_pure(value) && depth < MOST_AGAIN;
         let mut cost = pure.then_some(1);
         if pure {
             for operand in value.operands() {

@@ -10,14 +10,16 @@
 mod nodes;
 mod strips;
 
-use super::access::{Registers, widest_vectors};
+use super::access::{Registers, cyclic, widest_vectors};
+use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::uniform::Divergence;
 use super::variables::{Variables, is_leaf};
 use super::{ALIGNMENT, ENTRY};
 use crate::compiler::llvm::*;
 use crate::compiler::{Fault, program};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
 
 /// Bytes from the start of the arguments to that of each: each begins at a multiple of 16, or of its own alignment.
 pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) -> (Vec<u64>, u64) {
@@ -70,6 +72,9 @@ pub(super) struct Emitter {
     group: [Value; 3],
     base: [Value; 3],
     current: Option<(Value, Value)>,
+    /// Operations of addresses that go around, and constants that the optimiser does not see in them.
+    cyclic: HashSet<Value>,
+    hidden: HashMap<Value, Value>,
     /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
     slots: Value,
     result: Value,
@@ -87,6 +92,9 @@ struct Version<'a> {
     cuts: BTreeMap<(usize, usize), Cut>,
     /// Headers of loops that work-items leave at different times, and where they go on.
     masked: BTreeMap<usize, Masked>,
+    /// What those that are inside have in common, by the same headers, and how much of it they have at hand.
+    common: BTreeMap<usize, Rc<Common>>,
+    at_hand: HashMap<Value, Value>,
     /// Ways by such loops, with their headers: work-items wait there for those that go round.
     passes: BTreeMap<(usize, usize), usize>,
     homes: Vec<Option<Value>>,
@@ -232,6 +240,8 @@ impl Emitter {
             group: [zero; 3],
             base: [zero; 3],
             current: None,
+            cyclic: cyclic(kernel),
+            hidden: HashMap::new(),
             slots: Value::NULL,
             result: Value::NULL,
             per_item: 0,
@@ -315,6 +325,22 @@ impl Emitter {
         }
         self.go_on(here);
         alloca
+    }
+
+    /// A constant as a number that the optimiser does not know.
+    fn hidden(&mut self, constant: Value) -> Value {
+        if let Some(hidden) = self.hidden.get(&constant) {
+            return *hidden;
+        }
+        let place = self.alloca(constant.ty(), false);
+        let here = self.here();
+        self.go_on(self.allocas);
+        LLVMBuildStore(self.builder, constant, place);
+        let hidden = self.load(constant.ty(), place);
+        LLVMSetVolatile(hidden, 1);
+        self.go_on(here);
+        self.hidden.insert(constant, hidden);
+        hidden
     }
 
     fn load(&self, of: Type, from: Value) -> Value {
@@ -600,13 +626,18 @@ impl Emitter {
         let mut cuts = cuts(graph, &loops, &differs);
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
-        for of in &loops {
-            let Some(after) = differs.meeting_after(graph, &loops, of) else {
+        let mut commons = BTreeMap::new();
+        let variables = Variables::of(graph);
+        for of in loops.iter().map(|of| of.with_ways_out(graph)) {
+            let of = &of;
+            let common = Common::of(graph, of, &differs, &variables);
+            let Some(after) = differs.meeting_after(graph, &loops, of, &common) else {
                 continue;
             };
             let ways_by = differs.ways_by(graph, of, after);
             let is_cut = cuts.keys().any(|(from, to)| {
                 *to == of.header
+                    || of.nodes[*from] && of.nodes[*to]
                     || *to == after && (of.nodes[*from] || ways_by.contains(&(*from, *to)))
             });
             if is_cut {
@@ -625,8 +656,8 @@ impl Emitter {
             let flags = LLVMArrayType2(self.int(32), MOST_IN_STRIP);
             let inside = self.alloca(flags, true);
             masked.insert(of.header, Masked { after, inside });
+            commons.insert(of.header, Rc::new(common));
         }
-        let variables = Variables::of(graph);
         let number = self.int(32);
         let mut version = Version {
             homes: vec![None; variables.all.len()],
@@ -640,6 +671,8 @@ impl Emitter {
             variables,
             cuts,
             masked,
+            common: commons,
+            at_hand: HashMap::new(),
             passes,
         };
         let reached = graph.reached();

@@ -1,6 +1,7 @@
 //! The instructions of a region for one work-item, and where it has the variables at hand.
 
 use super::super::access::{Plain, is_atomic_in_local, plain_operation};
+use super::super::common::Common;
 use super::super::graph::End;
 use super::super::variables::{Variable, is_leaf};
 use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version, is_atomic};
@@ -20,6 +21,11 @@ impl Emitter {
     ) -> Result<(), Fault> {
         let mut alive: BTreeSet<usize> = version.variables.alive[header].iter().collect();
         alive.extend(version.variables.alive[masked.after].iter());
+        let common = version.common[&header].clone();
+        let counters = self.counters(version, strip, &mut alive, &common);
+        let again = self.block("again");
+        LLVMBuildBr(self.builder, again);
+        self.go_on(again);
         let differs = |version: &Version<'_>, variable: usize| {
             version
                 .differs
@@ -32,6 +38,7 @@ impl Emitter {
                 taken.insert(*variable, self.load(of, strip.inner[variable]));
             }
         }
+        self.common_reads(version, &taken, &counters, &common);
         let flag = self.int(32);
         let any = self.alloca(flag, false);
         LLVMBuildStore(self.builder, self.narrow(0), any);
@@ -80,18 +87,154 @@ impl Emitter {
                 LLVMBuildStore(self.builder, now, strip.inner[variable]);
             }
         }
-        let again = self.load(flag, turn.again);
-        self.keep(again, flag, masked.inside, item.in_strip, &item);
+        let goes_on = self.load(flag, turn.again);
+        self.keep(goes_on, flag, masked.inside, item.in_strip, &item);
         let so_far = self.load(flag, any);
-        LLVMBuildStore(self.builder, self.operate(op::OR, so_far, again), any);
+        LLVMBuildStore(self.builder, self.operate(op::OR, so_far, goes_on), any);
         LLVMBuildBr(self.builder, item.latch);
         self.go_on(item.latch);
         self.counted(&each, Some(properties));
+        version.at_hand.clear();
+        self.count_on(version, &taken, &counters, &common);
         let any = self.load(flag, any);
         let more = self.compared(compare::NE, any, self.narrow(0));
-        let ways = [(header, false), (masked.after, false)].map(|key| strip.blocks[&key]);
-        LLVMBuildCondBr(self.builder, more, ways[0], ways[1]);
+        let after = strip.blocks[&(masked.after, false)];
+        LLVMBuildCondBr(self.builder, more, again, after);
         Ok(())
+    }
+
+    /// Places for a loop's counters, with what they begin as. They are no longer variables of each work-item.
+    fn counters(
+        &mut self,
+        version: &mut Version<'_>,
+        strip: &Strip,
+        alive: &mut BTreeSet<usize>,
+        common: &Common,
+    ) -> Vec<Value> {
+        let mut before = HashMap::new();
+        for variable in alive.iter() {
+            let value = version.variables.all[*variable].value();
+            if !version.differs.differs(value) {
+                before.insert(*variable, self.load(value.ty(), strip.inner[variable]));
+            }
+        }
+        let mut made = HashMap::new();
+        let counters = common.counters.iter().map(|counter| {
+            let first = self.in_common(version, &before, &mut made, counter.first);
+            let place = self.alloca(counter.phi.ty(), false);
+            LLVMBuildStore(self.builder, first, place);
+            if let Some(number) = version.variables.number(Variable::Phi(counter.phi)) {
+                alive.remove(&number);
+            }
+            place
+        });
+        counters.collect()
+    }
+
+    /// Writes what is the same for all in a turn, before it: the counters, and what is read by them alone.
+    fn common_reads(
+        &mut self,
+        version: &mut Version<'_>,
+        taken: &HashMap<usize, Value>,
+        counters: &[Value],
+        common: &Common,
+    ) {
+        let mut made = self.counted_so_far(counters, common);
+        version.at_hand = made.clone();
+        let items = self.block("items");
+        let mut places = Vec::new();
+        for step in &common.steps {
+            for read in &step.reads {
+                let from = self.in_common(version, taken, &mut made, LLVMGetOperand(*read, 0));
+                let copy = LLVMInstructionClone(*read);
+                LLVMSetOperand(copy, 0, from);
+                LLVMInsertIntoBuilder(self.builder, copy);
+                for name in ["alias.scope", "noalias"] {
+                    LLVMSetMetadata(copy, metadata_kind(self.context, name), Value::NULL);
+                }
+                let place = self.alloca(read.ty(), false);
+                LLVMBuildStore(self.builder, copy, place);
+                places.push((*read, place));
+            }
+            if let Some((condition, wanted)) = step.onward
+                && common.has(condition)
+            {
+                let holds = self.in_common(version, taken, &mut made, condition);
+                let on = self.block("on");
+                let ways = if wanted { [on, items] } else { [items, on] };
+                LLVMBuildCondBr(self.builder, holds, ways[0], ways[1]);
+                self.go_on(on);
+            }
+        }
+        LLVMBuildBr(self.builder, items);
+        self.go_on(items);
+        for (read, place) in places {
+            let value = self.load(read.ty(), place);
+            version.at_hand.insert(read, value);
+        }
+    }
+
+    /// Writes what counters become after a turn.
+    fn count_on(
+        &mut self,
+        version: &mut Version<'_>,
+        taken: &HashMap<usize, Value>,
+        counters: &[Value],
+        common: &Common,
+    ) {
+        let mut made = self.counted_so_far(counters, common);
+        let next: Vec<Value> = common
+            .counters
+            .iter()
+            .map(|counter| self.in_common(version, taken, &mut made, counter.next))
+            .collect();
+        for (place, next) in counters.iter().zip(next) {
+            LLVMBuildStore(self.builder, next, *place);
+        }
+    }
+
+    fn counted_so_far(&self, counters: &[Value], common: &Common) -> HashMap<Value, Value> {
+        let all = common.counters.iter().zip(counters);
+        all.map(|(counter, place)| (counter.phi, self.load(counter.phi.ty(), *place)))
+            .collect()
+    }
+
+    /// What a value is that all inside a loop have in common, or the whole group.
+    fn in_common(
+        &mut self,
+        version: &Version<'_>,
+        taken: &HashMap<usize, Value>,
+        made: &mut HashMap<Value, Value>,
+        value: Value,
+    ) -> Value {
+        if value.opcode().is_none() {
+            return self.constant_or_argument(value);
+        }
+        if let Some(made) = made.get(&value) {
+            return *made;
+        }
+        let number = version.variables.number(Variable::Value(value));
+        let result = match number.and_then(|number| taken.get(&number)) {
+            Some(taken) => *taken,
+            None if is_leaf(value) => {
+                let none = [self.narrow(0); 3];
+                self.leaf(value, &none, &none)
+            }
+            None => {
+                let operands: Vec<Value> = value
+                    .operands()
+                    .map(|operand| self.in_common(version, taken, made, operand))
+                    .collect();
+                let copy = LLVMInstructionClone(value);
+                for (index, operand) in operands.into_iter().enumerate() {
+                    LLVMSetOperand(copy, index as u32, operand);
+                }
+                LLVMInsertIntoBuilder(self.builder, copy);
+                copy
+            }
+        };
+        made.insert(value, result);
+        result
     }
 
     /// Where a work-item has a variable at hand.
@@ -289,13 +432,24 @@ impl Emitter {
         let node = version.graph.nodes[at].clone();
         for phi in &node.phis {
             if let Some(number) = version.variables.number(Variable::Phi(*phi)) {
-                let home = self.home(version, number);
-                let value = self.load(phi.ty(), home);
+                let value = match version.at_hand.get(phi) {
+                    Some(counter) => *counter,
+                    None => {
+                        let home = self.home(version, number);
+                        self.load(phi.ty(), home)
+                    }
+                };
                 known.insert(*phi, value);
                 self.set_home(version, *phi, value);
             }
         }
         for instruction in &node.body {
+            if let Some(read) = version.at_hand.get(instruction) {
+                let read = *read;
+                known.insert(*instruction, read);
+                self.set_home(version, *instruction, read);
+                continue;
+            }
             if is_leaf(*instruction) {
                 let value = self.leaf_of(version, item, *instruction);
                 known.insert(*instruction, value);
@@ -359,6 +513,10 @@ impl Emitter {
         known: &mut HashMap<Value, Value>,
         instruction: Value,
     ) -> Value {
+        if let Some(way) = version.graph.selected.get(&instruction) {
+            let chosen = LLVMGetOperand(instruction, 1 + *way as u32);
+            return self.resolved(version, item, at, known, chosen);
+        }
         let operands: Vec<Value> = instruction
             .operands()
             .map(|operand| self.resolved(version, item, at, known, operand))
@@ -373,11 +531,29 @@ impl Emitter {
             LLVMSetOperand(copy, index as u32, operand);
         }
         LLVMInsertIntoBuilder(self.builder, copy);
+        if self.cyclic.contains(&instruction) && copy.ty().kind() == kind::INTEGER {
+            return self.going_around(copy);
+        }
         // These speak of one work-item alone.
         for name in ["alias.scope", "noalias"] {
             LLVMSetMetadata(copy, metadata_kind(self.context, name), Value::NULL);
         }
         copy
+    }
+
+    /// A number that goes around, with this not to be seen. LLVM up to 21 takes it for one that does not where it makes one
+    /// access of several (llvm-project issue 156849), or makes vectors for the case alone that it does not.
+    fn going_around(&mut self, copy: Value) -> Value {
+        if copy.opcode() == Some(op::AND)
+            && let by = LLVMGetOperand(copy, 1)
+            && by.number().is_some()
+        {
+            let hidden = self.hidden(by);
+            LLVMSetOperand(copy, 1, hidden);
+            return copy;
+        }
+        let every_bit = self.hidden(LLVMConstInt(copy.ty(), u64::MAX, 0));
+        self.operate(op::AND, copy, every_bit)
     }
 
     /// An atomic change of memory that only this thread has at hand, as plain accesses; none if it is one that has no such form.
