@@ -26,6 +26,20 @@ pub(crate) fn check_groups(groups: u64) -> Result<u32> {
     }
 }
 
+/// True if a region has no bytes: a command on it does nothing.
+pub(crate) fn is_empty_region(row: u64, steps: &[Step]) -> bool {
+    row == 0 || steps.iter().any(|step| step.count == 0)
+}
+
+/// An access of no bytes where this one begins. It is still checked that the place is in its memory and context.
+pub(crate) fn empty_access(access: Access<'_>) -> Access<'_> {
+    Access {
+        length: 0,
+        mode: AccessMode::Read,
+        ..access
+    }
+}
+
 /// Checks a pattern against the bytes that it is to fill.
 pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
     let fill = Fill::new(pattern)
@@ -40,7 +54,8 @@ pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
     Ok(fill)
 }
 
-/// Checks a pattern against the rows that it is to fill, and gives the access that it takes.
+/// Checks a pattern against the rows that it is to fill, of which there is at least one, and gives the access that it
+/// takes.
 pub(crate) fn check_fill_rows<'a>(
     queue: &Queue,
     destination: Access<'a>,
@@ -53,9 +68,6 @@ pub(crate) fn check_fill_rows<'a>(
         what: "fill a buffer",
         problem,
     };
-    if row == 0 || steps.iter().any(|step| step.count == 0) {
-        return Err(bad("no rows, or empty ones; leave the command out".to_owned()).into());
-    }
     let too_long = || {
         bad(format!(
             "rows that do not fit into the {} bytes that are accessed",
@@ -91,7 +103,7 @@ pub(crate) fn check_fill_rows<'a>(
     ))
 }
 
-/// Checks a region against the sides of a copy; true if it covers the destination.
+/// Checks a region that has bytes against the sides of a copy; true if it covers the destination.
 pub(crate) fn check_copy(
     source: &Access<'_>,
     destination: &Access<'_>,
@@ -138,7 +150,7 @@ pub(crate) fn rows_of_copy(
     source.into_iter().chain(destination).collect()
 }
 
-/// Checks a region against its sides; true if it covers the destination.
+/// Checks a region that has bytes against its sides; true if it covers the destination.
 pub(crate) fn check_region(
     what: &'static str,
     row: u64,
@@ -147,11 +159,6 @@ pub(crate) fn check_region(
     destination: u64,
 ) -> Result<bool> {
     let bad = |problem: String| ErrorKind::InvalidSize { what, problem };
-    if row == 0 || steps.iter().any(|step| step.count == 0) {
-        return Err(
-            bad("a region with an extent of zero; leave the command out".to_owned()).into(),
-        );
-    }
     let span = |stride: fn(&Step) -> u64| {
         steps.iter().try_fold(row, |span, step| {
             span.checked_add(stride(step).checked_mul(step.count - 1)?)

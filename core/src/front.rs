@@ -3,8 +3,8 @@
 use crate::access::{AccessMode, RawArgument};
 pub use crate::check::MAX_GROUPS;
 use crate::check::{
-    check_copy, check_fill, check_fill_rows, check_groups, check_region, rows_of, rows_of_copy,
-    write_access,
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, empty_access,
+    is_empty_region, rows_of, rows_of_copy, write_access,
 };
 use crate::error::{ErrorKind, Result};
 use crate::event::Event;
@@ -228,13 +228,17 @@ impl Queue {
         self.enqueue(BarrierBody, 1, &request)
     }
 
-    /// Fills a range with a repeated pattern of 1 to 16 bytes.
+    /// Fills a range with a repeated pattern of 1 to 16 bytes. Like each transfer, a fill of no bytes does nothing, in its
+    /// place in the order.
     ///
     /// # Errors
     /// If the pattern's size is wrong or does not divide the range's, or as
     /// [`Queue::launch`].
     pub fn fill(&self, destination: Access<'_>, pattern: &[u8], waits: &[Event]) -> Result<Event> {
         let fill = check_fill(destination.length, pattern)?;
+        if destination.length == 0 {
+            return self.enqueue_nothing(&[destination], waits);
+        }
         let accesses = [write_access(self, destination, true)];
         let request = Request {
             accesses: &accesses,
@@ -259,6 +263,10 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
+        if is_empty_region(row, steps) {
+            check_fill(row, pattern)?;
+            return self.enqueue_nothing(&[empty_access(destination)], waits);
+        }
         let (fill, access) = check_fill_rows(self, destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         let request = Request {
@@ -286,6 +294,9 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
+        if is_empty_region(row, steps) {
+            return self.enqueue_nothing(&[source, destination].map(empty_access), waits);
+        }
         let dense = check_copy(&source, &destination, row, steps)?;
         let accesses = [
             Access {
@@ -323,6 +334,9 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
+        if is_empty_region(row, steps) {
+            return self.enqueue_nothing(&[empty_access(destination)], waits);
+        }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
         let accesses = [write_access(self, destination, dense)];
         let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
@@ -353,6 +367,9 @@ impl Queue {
         steps: &[Step],
         waits: &[Event],
     ) -> Result<Event> {
+        if is_empty_region(row, steps) {
+            return self.enqueue_nothing(&[empty_access(source)], waits);
+        }
         check_region("read", row, steps, source.length, destination.len() as u64)?;
         let accesses = [Access {
             mode: AccessMode::Read,

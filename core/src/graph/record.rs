@@ -4,8 +4,8 @@ use super::footprint::{Draft, has_content_size};
 use super::{Commands, Edge, Graph, Recorded, Shared, Surroundings, Taken};
 use crate::access::{AccessMode, RawArgument};
 use crate::check::{
-    check_copy, check_fill, check_fill_rows, check_groups, check_region, rows_of, rows_of_copy,
-    write_access,
+    check_copy, check_fill, check_fill_rows, check_groups, check_region, empty_access,
+    is_empty_region, rows_of, rows_of_copy, write_access,
 };
 use crate::command::EventId;
 use crate::command::slot::Slot;
@@ -177,6 +177,9 @@ impl Recording {
         after: &[Node],
     ) -> Result<Node> {
         let fill = check_fill(destination.length, pattern)?;
+        if destination.length == 0 {
+            return self.record_nothing(queue, &[destination], after);
+        }
         let accesses = [write_access(queue, destination, true)];
         self.record_data(queue, fill, &accesses, &[], after)
     }
@@ -194,6 +197,10 @@ impl Recording {
         steps: &[Step],
         after: &[Node],
     ) -> Result<Node> {
+        if is_empty_region(row, steps) {
+            check_fill(row, pattern)?;
+            return self.record_nothing(queue, &[empty_access(destination)], after);
+        }
         let (fill, access) = check_fill_rows(queue, destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         self.record_data(queue, fill, &[access], rows.as_slice(), after)
@@ -212,6 +219,9 @@ impl Recording {
         steps: &[Step],
         after: &[Node],
     ) -> Result<Node> {
+        if is_empty_region(row, steps) {
+            return self.record_nothing(queue, &[source, destination].map(empty_access), after);
+        }
         let dense = check_copy(&source, &destination, row, steps)?;
         let accesses = [
             Access {
@@ -248,6 +258,9 @@ impl Recording {
         steps: &[Step],
         after: &[Node],
     ) -> Result<Node> {
+        if is_empty_region(row, steps) {
+            return self.record_nothing(queue, &[empty_access(destination)], after);
+        }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
         let accesses = [write_access(queue, destination, dense)];
         let transfer = Transfer {
@@ -259,6 +272,26 @@ impl Recording {
         let body = TransferBody::<WRITE>(Box::new(transfer));
         let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
         self.record_data(queue, body, &accesses, rows.as_slice(), after)
+    }
+
+    /// Records a command that does nothing in place of one whose accesses have no bytes, which are checked.
+    fn record_nothing(
+        &self,
+        queue: &Queue,
+        accesses: &[Access<'_>],
+        after: &[Node],
+    ) -> Result<Node> {
+        let request = NodeRequest {
+            accesses,
+            after,
+            ..NodeRequest::default()
+        };
+        self.state().check(queue, &request)?;
+        let without_accesses = NodeRequest {
+            accesses: &[],
+            ..request
+        };
+        self.host_task(queue, |_| Ok(()), &without_accesses)
     }
 
     fn record_data<B: Body>(

@@ -598,7 +598,7 @@ impl Memory {
             && self.unusual.load(Ordering::Relaxed) == 0
     }
 
-    /// Checks that a range lies within the object and under no mapping. True if
+    /// Checks that a range, which may be empty, lies within the object and under no mapping. True if
     /// the object has a content size.
     ///
     /// # Errors
@@ -606,50 +606,40 @@ impl Memory {
     #[inline]
     pub(crate) fn check(&self, what: &'static str, offset: u64, length: u64) -> Result<bool> {
         let end = offset.checked_add(length);
-        if length == 0 || end.is_none_or(|end| end > self.size) {
-            return Err(self.bad_range(what, offset, length));
+        if end.is_none_or(|end| end > self.size) {
+            return Err(self.out_of_bounds(what, offset, length));
         }
         let unusual = self.unusual.load(Ordering::Relaxed);
-        if unusual >= ONE_MAPPING {
+        // No bytes are under no mapping.
+        if unusual >= ONE_MAPPING && length != 0 {
             self.check_mappings(what, &(offset..offset + length))?;
         }
         Ok(unusual & HAS_CONTENT_SIZE != 0)
     }
 
     #[cold]
-    fn bad_range(&self, what: &'static str, offset: u64, length: u64) -> Error {
-        if length == 0 {
-            ErrorKind::InvalidSize {
-                what,
-                problem: format!(
-                    "a range of zero bytes of '{}'; leave the command out",
-                    self.label()
-                ),
-            }
-            .into()
-        } else {
-            let range = [offset, offset.saturating_add(length), self.size];
-            let element = self.cold().element;
-            let (unit, [start, end, size]) = Self::counted(element, range);
-            ErrorKind::OutOfBounds {
-                what,
-                buffer: self.name(None),
-                unit,
-                start,
-                end,
-                size,
-            }
-            .into()
+    fn out_of_bounds(&self, what: &'static str, offset: u64, length: u64) -> Error {
+        let range = [offset, offset.saturating_add(length), self.size];
+        let element = self.cold().element;
+        let (unit, [start, end, size]) = Self::counted(element, range);
+        ErrorKind::OutOfBounds {
+            what,
+            buffer: self.name(None),
+            unit,
+            start,
+            end,
+            size,
         }
+        .into()
     }
 
     #[cold]
     fn check_mappings(&self, what: &'static str, range: &Range<u64>) -> Result<()> {
         let cold = self.cold();
-        let overlap = cold
-            .mappings
-            .iter()
-            .find(|mapping| mapping.range.start < range.end && range.start < mapping.range.end);
+        let overlap = cold.mappings.iter().find(|mapping| {
+            let mapped = &mapping.range;
+            !mapped.is_empty() && mapped.start < range.end && range.start < mapped.end
+        });
         let Some(mapping) = overlap else {
             return Ok(());
         };

@@ -512,14 +512,16 @@ fn put_launch(
         let mut parameters = passed.parameters.iter();
         parameters.any(|parameter| matches!(parameter, PassedParameter::Local(_)))
     };
-    if !takes_offsets && (!passed.offset.is_empty() || has_local()) {
-        let refusal: Error = quipu_scheduler::ErrorKind::Unsupported {
+    let of_older_version = |what: &str| -> Error {
+        quipu_scheduler::ErrorKind::Unsupported {
             driver: "remote",
-            what: "pass an offset or local memory to a node of an older version".to_owned(),
+            what: format!("pass {what} to a node of an older version"),
             instead: "use a node of this version",
         }
-        .into();
-        return Err(refusal.into());
+        .into()
+    };
+    if !takes_offsets && (!passed.offset.is_empty() || has_local()) {
+        return Err(of_older_version("an offset or local memory").into());
     }
     let mut memories = work.command().arguments().iter();
     let mut parameters: SmallVec<[Parameter; 6]> = SmallVec::new();
@@ -539,6 +541,9 @@ fn put_launch(
                 let argument = memories.next();
                 let argument = argument.ok_or_else(|| mismatch("what is passed for it"))?;
                 let bytes = work.bytes(argument)?;
+                if bytes.length == 0 && !code.compiled.takes_empty_memory() {
+                    return Err(of_older_version("a buffer without elements").into());
+                }
                 let (each, strides) = match shape.as_deref() {
                     Some((each, strides)) => (&each[..], &strides[..]),
                     None => (&[][..], &[][..]),

@@ -35,6 +35,11 @@ impl Program {
         self.link.terms.takes_offsets()
     }
 
+    /// True if its node takes launches with memory of no bytes for a parameter.
+    pub(crate) fn takes_empty_memory(&self) -> bool {
+        self.link.terms.takes_empty_memory()
+    }
+
     /// The bytes of the value of this number, with zeros where it has gaps.
     pub(crate) fn value(&self, number: usize, bytes: &[MaybeUninit<u8>]) -> Vec<u8> {
         let bytes = settled(bytes);

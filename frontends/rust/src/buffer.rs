@@ -26,14 +26,13 @@ pub struct Buffer<T: Element> {
 
 /// The bytes of so many elements.
 pub(crate) fn bytes_of<T>(what: &'static str, length: usize) -> Result<u64> {
-    let bytes = (length as u64).checked_mul(size_of::<T>() as u64);
-    let problem = match bytes {
-        Some(bytes) if bytes > 0 && bytes <= MAX_MEMORY_BYTES => return Ok(bytes),
-        Some(0) if length == 0 => "no elements; use at least one".to_owned(),
-        Some(0) => format!(
+    let size = size_of::<T>() as u64;
+    let problem = match (length as u64).checked_mul(size) {
+        Some(_) if size == 0 => format!(
             "elements of type {} have no size",
             std::any::type_name::<T>()
         ),
+        Some(bytes) if bytes <= MAX_MEMORY_BYTES => return Ok(bytes),
         _ => format!(
             "{length} elements of {} bytes exceed the largest buffer, {MAX_MEMORY_BYTES} bytes; split it",
             size_of::<T>()
@@ -52,17 +51,17 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// How many elements it has: never none.
+    /// How many elements it has. A buffer may have none: commands on it do nothing.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Never: buffers hold at least one element.
+    /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        false
+        self.length == 0
     }
 
     /// A part of it, as a buffer: commands on parts that do not overlap do not
@@ -79,7 +78,7 @@ impl<T: Element> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// If the range is empty or goes beyond the buffer.
+    /// If the range ends before it starts, or goes beyond the buffer.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let what = "slice a buffer";
         let start = match range.start_bound() {
@@ -92,10 +91,10 @@ impl<T: Element> Buffer<T> {
             Bound::Excluded(end) => *end,
             Bound::Unbounded => self.length,
         };
-        if start >= end {
+        if start > end {
             return Err(ErrorKind::InvalidSize {
                 what,
-                problem: format!("the range {start}..{end} is empty; leave the part out"),
+                problem: format!("the range {start}..{end} ends before it starts"),
             }
             .into());
         }
@@ -122,7 +121,7 @@ impl<T: Element> Buffer<T> {
     /// The parts before and from `middle` on.
     ///
     /// # Errors
-    /// If one of them is empty.
+    /// If `middle` is beyond the buffer.
     pub fn split_at(&self, middle: usize) -> Result<(Self, Self)> {
         Ok((self.slice(..middle)?, self.slice(middle..)?))
     }
@@ -140,7 +139,7 @@ impl<T: Element> Buffer<T> {
     /// The buffer's first elements as an array without gaps.
     ///
     /// # Errors
-    /// If the extent is empty, overflows, or holds more than the buffer.
+    /// If the extent overflows, or holds more than the buffer.
     pub fn shaped<const D: usize>(&self, extent: impl Into<Extent<D>>) -> Result<View<T, D>> {
         self.view(Layout::dense(extent)?)
     }

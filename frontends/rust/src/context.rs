@@ -166,12 +166,11 @@ impl Context {
     /// command first uses it.
     ///
     /// # Errors
-    /// If the size is zero or overflows.
+    /// If the size overflows.
     pub fn allocate<T: Element>(&self, length: usize) -> Result<Buffer<T>> {
-        let memory = self
-            .0
-            .core
-            .memory(bytes_of::<T>("allocate a buffer", length)?)?;
+        // No elements are a part of memory for one: every driver allocates at least a byte.
+        let bytes = bytes_of::<T>("allocate a buffer", length)?;
+        let memory = self.0.core.memory(bytes.max(size_of::<T>() as u64))?;
         memory.set_element_size(size_of::<T>() as u64);
         Ok(Buffer::whole(memory, length))
     }
@@ -179,7 +178,7 @@ impl Context {
     /// A view of so many elements in several dimensions, all zero, with no gaps.
     ///
     /// # Errors
-    /// If the extent is empty or overflows.
+    /// If the extent overflows.
     pub fn allocate_nd<T: Element, const D: usize>(
         &self,
         extent: impl Into<Extent<D>>,
@@ -216,7 +215,7 @@ impl Context {
     /// A buffer with a copy of what a container holds.
     ///
     /// # Errors
-    /// If the container is empty.
+    /// If it is larger than the largest buffer.
     pub fn buffer<V: HostView + ?Sized>(&self, host: &V) -> Result<Buffer<V::Element>> {
         self.buffer_from(host.elements().to_vec())
     }
@@ -225,9 +224,12 @@ impl Context {
     /// Devices with memory of their own get copies, as always.
     ///
     /// # Errors
-    /// If the vector is empty.
+    /// If it is larger than the largest buffer.
     pub fn buffer_from<T: Element>(&self, elements: Vec<T>) -> Result<Buffer<T>> {
         let length = elements.len();
+        if length == 0 {
+            return self.allocate(0);
+        }
         let bytes = bytes_of::<T>("create a buffer", length)?;
         let owner = OwnedVec::new(elements);
         let pointer = owner.pointer.cast();

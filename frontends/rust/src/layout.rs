@@ -5,8 +5,9 @@
 //! neighbours are apart along each. Neighbours along the last dimension touch.
 //! Gaps between rows make the *pitch*. A [`View`] is a buffer seen so.
 //!
-//! Invariants of a layout, checked when it is made: no extent is zero, rows do
-//! not overlap, and the place of every element fits a `usize`.
+//! Invariants of a layout, checked when it is made: rows do not overlap, and the
+//! place of every element fits a `usize`. An extent may be zero: then there are no
+//! elements, and the layout spans nothing.
 
 use crate::buffer::Buffer;
 use crate::element::Element;
@@ -36,7 +37,7 @@ impl<const D: usize> Layout<D> {
     /// Without gaps.
     ///
     /// # Errors
-    /// If the extent is empty or overflows.
+    /// If the extent overflows.
     pub fn dense(extent: impl Into<Extent<D>>) -> Result<Self> {
         let extent = extent.into();
         Self::padded(extent, extent.components()[D - 1])
@@ -53,14 +54,9 @@ impl<const D: usize> Layout<D> {
     /// ```
     ///
     /// # Errors
-    /// If the extent is empty or overflows, or rows would overlap.
+    /// If the extent overflows, or rows would overlap.
     pub fn padded(extent: impl Into<Extent<D>>, pitch: usize) -> Result<Self> {
         let extent = extent.into().components();
-        if extent.contains(&0) {
-            return Err(invalid(format!(
-                "an extent of {extent:?} holds nothing; use at least one in every dimension"
-            )));
-        }
         let row = extent[D - 1];
         if pitch < row {
             return Err(invalid(format!(
@@ -90,7 +86,7 @@ impl<const D: usize> Layout<D> {
     /// With neighbours that are so many elements apart along each dimension.
     ///
     /// # Errors
-    /// If the extent is empty or overflows, rows would overlap, or neighbours along the last dimension do not touch.
+    /// If the extent overflows, rows would overlap, or neighbours along the last dimension do not touch.
     #[cfg(feature = "serve")]
     pub(crate) fn strided(extent: [usize; D], strides: [usize; D]) -> Result<Self> {
         let apart = |dimension: usize| {
@@ -102,13 +98,9 @@ impl<const D: usize> Layout<D> {
             extent,
             strides,
         };
-        if extent.contains(&0)
-            || strides[D - 1] != 1
-            || !(0..D - 1).all(apart)
-            || layout.checked_span().is_none()
-        {
+        if strides[D - 1] != 1 || !(0..D - 1).all(apart) || layout.checked_span().is_none() {
             return Err(invalid(format!(
-                "an extent of {extent:?} with strides of {strides:?} is empty, has rows that overlap, or overflows"
+                "an extent of {extent:?} with strides of {strides:?} has rows that overlap, or overflows"
             )));
         }
         Ok(layout)
@@ -125,18 +117,22 @@ impl<const D: usize> Layout<D> {
     /// ```
     ///
     /// # Errors
-    /// If a range is empty or goes beyond the extent.
+    /// If a range ends before it starts, or goes beyond the extent.
     pub fn region(&self, ranges: [Range<usize>; D]) -> Result<Self> {
         let mut region = *self;
         for (dimension, range) in ranges.into_iter().enumerate() {
             let extent = self.extent[dimension];
-            if range.is_empty() || range.end > extent {
+            if range.start > range.end || range.end > extent {
                 return Err(invalid(format!(
-                    "the range {range:?} of dimension {dimension} is empty or goes beyond its {extent} elements"
+                    "the range {range:?} of dimension {dimension} ends before it starts, or goes beyond its {extent} elements"
                 )));
             }
             region.extent[dimension] = range.end - range.start;
             region.offset += range.start * self.strides[dimension];
+        }
+        if region.is_empty() {
+            // Its place may be beyond the last element.
+            region.offset = self.offset;
         }
         Ok(region)
     }
@@ -176,6 +172,12 @@ impl<const D: usize> Layout<D> {
         self.extent.iter().product()
     }
 
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.extent.contains(&0)
+    }
+
     /// How many places there are from the first element to the last, gaps
     /// included.
     #[must_use]
@@ -184,6 +186,9 @@ impl<const D: usize> Layout<D> {
     }
 
     fn checked_span(&self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
         let mut span = 1usize;
         for (extent, stride) in self.extent.iter().zip(self.strides) {
             span = span.checked_add((extent - 1).checked_mul(stride)?)?;
@@ -236,11 +241,11 @@ impl<const D: usize> Layout<D> {
 }
 
 impl From<usize> for Layout<1> {
-    /// So many elements in a row. (Zero elements are refused where it is used.)
+    /// So many elements in a row.
     fn from(length: usize) -> Self {
         Self {
             offset: 0,
-            extent: [length.max(1)],
+            extent: [length],
             strides: [1],
         }
     }
@@ -268,6 +273,12 @@ impl Rows {
                 ),
             }
             .into());
+        }
+        if source.is_empty() {
+            return Ok(Self {
+                row: 0,
+                steps: Vec::new(),
+            });
         }
         let size = size_of::<T>() as u64;
         let mut row = source.extent[D - 1] as u64 * size;
@@ -345,10 +356,10 @@ impl<T: Element, const D: usize> View<T, D> {
         self.layout.count()
     }
 
-    /// Never: views hold at least one element.
+    /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        false
+        self.layout.is_empty()
     }
 
     /// The buffer from its first element to its last, gaps included.
@@ -366,7 +377,7 @@ impl<T: Element, const D: usize> View<T, D> {
     /// The part of it in these ranges, one for each dimension.
     ///
     /// # Errors
-    /// If a range is empty or goes beyond the extent.
+    /// If a range ends before it starts, or goes beyond the extent.
     pub fn region(&self, ranges: [Range<usize>; D]) -> Result<Self> {
         let layout = self.layout.region(ranges)?;
         self.buffer.view(layout)
@@ -418,12 +429,33 @@ mod tests {
     }
 
     #[test]
+    fn a_layout_of_no_elements_spans_nothing() {
+        let none = Layout::dense([3, 0]).unwrap();
+        assert_eq!((none.count(), none.span()), (0, 0));
+        assert_eq!(none.row_starts().count(), 0);
+        assert!(none.is_dense() && none.is_empty());
+        assert_eq!(none.region([1..2, 0..0]).unwrap().span(), 0);
+        let rows = Rows::between::<u16, 2>(&none, &Layout::padded([3, 0], 9).unwrap()).unwrap();
+        assert_eq!((rows.row, rows.steps.len()), (0, 0));
+
+        // At the far corner, where there is no place.
+        let layout = Layout::padded([4, 5, 6], 7).unwrap();
+        let corner = layout.region([4..4, 5..5, 6..6]).unwrap();
+        assert_eq!((corner.offset(), corner.span()), (0, 0));
+        assert!(Layout::from(0).is_empty());
+    }
+
+    #[test]
     fn places_are_where_regions_say() {
         let layout = Layout::padded([4, 5, 6], 7).unwrap();
         let region = layout.region([1..3, 2..5, 3..6]).unwrap();
         assert_eq!(region.place([1, 2, 2]), layout.place([2, 4, 5]));
         assert_eq!(region.place([2, 0, 0]), None);
         assert!(layout.region([0..5, 0..5, 0..6]).is_err());
-        assert!(layout.region([0..4, 3..3, 0..6]).is_err());
+        assert!(
+            layout
+                .region([0..4, Range { start: 3, end: 2 }, 0..6])
+                .is_err()
+        );
     }
 }

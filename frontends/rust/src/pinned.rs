@@ -44,7 +44,7 @@ impl<T: Element> Pinned<T> {
     /// So many elements, all zero.
     ///
     /// # Errors
-    /// If the size is zero or overflows, or there is no memory.
+    /// If the elements have no size, or theirs overflows, or there is no memory.
     pub fn new(length: usize) -> Result<Self> {
         let layout = layout::<T>(length)?;
         // SAFETY: the layout has a size.
@@ -75,9 +75,9 @@ impl<T: Element> Pinned<T> {
     }
 }
 
-/// Whole pages, so that nobody else's bytes are unlocked with them.
+/// Whole pages, at least one, so that nobody else's bytes are unlocked with them.
 fn layout<T>(length: usize) -> Result<Layout> {
-    let layout = Layout::array::<T>(length)
+    let layout = Layout::array::<T>(length.max(1))
         .and_then(|layout| layout.align_to(PAGE))
         .map(|layout| layout.pad_to_align())
         .ok()
@@ -86,7 +86,7 @@ fn layout<T>(length: usize) -> Result<Layout> {
         ErrorKind::InvalidSize {
             what: "pin host memory",
             problem: format!(
-                "{length} elements of {} bytes; ask for at least one byte and no more than memory has addresses",
+                "{length} elements of {} bytes have no size, or more than memory has addresses",
                 size_of::<T>()
             ),
         }

@@ -12,8 +12,8 @@ use quipu_protocol::message::{
     QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, DESCRIPTIONS, FEATURES, LANES, LINKS, LOADS, NEWEST_VERSION, OFFSETS,
-    OLDEST_VERSION, PROTOCOL, PULSE, SENT_CONTENT,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, LANES, LINKS, LOADS,
+    NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,6 +211,12 @@ impl Terms {
     #[must_use]
     pub fn takes_offsets(&self) -> bool {
         self.features & OFFSETS != 0
+    }
+
+    /// True if the node takes launches with memory of no bytes for a parameter.
+    #[must_use]
+    pub fn takes_empty_memory(&self) -> bool {
+        self.features & EMPTY_MEMORY != 0
     }
 
     /// True if the node reads programs for a client without a compiler.

@@ -116,6 +116,9 @@ pub const IMAGES: u64 = 4096;
 /// ([`Takes::TEXT_FEATURES`](message::Takes::TEXT_FEATURES)).
 pub const TEXT_FEATURES: u64 = 8192;
 
+/// The feature that both sides agree on: a memory parameter of a launch may have no bytes.
+pub const EMPTY_MEMORY: u64 = 16384;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -130,7 +133,8 @@ pub const FEATURES: u64 = compression::LZ4
     | DESCRIPTIONS
     | PARTS
     | IMAGES
-    | TEXT_FEATURES;
+    | TEXT_FEATURES
+    | EMPTY_MEMORY;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -10,6 +10,8 @@
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
+//! An access of no bytes waits for nothing, and counts as a reader of where it is: later writes there wait for it.
+//!
 //! Segments are split where an access covers one partly; a write merges what it
 //! covers. Handles are plain ids: one to a command that is over costs a look at
 //! its slot and nothing else. A segment's readers are bounded: many become one
@@ -245,6 +247,9 @@ impl Tracker {
         id: EventId,
         recorder: &mut impl Recorder,
     ) {
+        if range.is_empty() {
+            return self.record_user(range.start, id, recorder);
+        }
         let mut waits_for_last = false;
         if !self.rows.is_empty() {
             let (region, by) = (Region::of(range.clone()), Use { mode, id });
@@ -350,6 +355,15 @@ impl Tracker {
         }
     }
 
+    /// Records an access of no bytes at `at`. It waits for nothing. But the command uses the object, which must not be freed or
+    /// evicted meanwhile, so it counts as a reader of the segment there.
+    #[cold]
+    fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
+        let last = self.segments.len() - 1;
+        let index = self.find(at).min(last);
+        self.segments[index].add_reader(id, NOWHERE, recorder);
+    }
+
     /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is
     /// followed by it.
     fn note_followers(&mut self, covered: &Range<usize>, id: EventId) {
@@ -378,6 +392,9 @@ impl Tracker {
         content: Option<ContentVersion>,
     ) -> Vec<Missing> {
         let mut missing: Vec<Missing> = Vec::new();
+        if range.is_empty() {
+            return missing;
+        }
         for segment in &self.segments[self.find(range.start)..] {
             if segment.start >= range.end {
                 break;
@@ -408,6 +425,9 @@ impl Tracker {
     /// What of `range` was never written: the bytes are those from before.
     pub(crate) fn untouched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut untouched: Vec<Range<u64>> = Vec::new();
+        if range.is_empty() {
+            return untouched;
+        }
         for segment in &self.segments[self.find(range.start)..] {
             if segment.start >= range.end {
                 break;

@@ -400,6 +400,29 @@ impl Queue {
         command
     }
 
+    /// Enqueues a command that does nothing in place of one whose accesses have no bytes. They are checked as that one's
+    /// would be.
+    ///
+    /// # Errors
+    /// As [`Queue::enqueue`].
+    pub(crate) fn enqueue_nothing(
+        &self,
+        accesses: &[Access<'_>],
+        waits: &[Event],
+    ) -> Result<Event> {
+        let request = Request {
+            accesses,
+            waits,
+            ..Request::default()
+        };
+        self.check(self.shared().head(), &request)?;
+        let without_accesses = Request {
+            accesses: &[],
+            ..request
+        };
+        self.host_task(|_| Ok(()), &without_accesses)
+    }
+
     /// Checks what can be wrong with a request; true if there are content sizes
     /// to mind. What to say about it is found out of line.
     #[inline]

@@ -14,7 +14,9 @@ use quipu_protocol::message::{
     self, Command, ContentSize, DescribeForm, Message, Operation, Parameter, ParameterKind,
     ProgramFormat, Resolve, Wait,
 };
-use quipu_protocol::{CONTENT, CONTENT_SIZES, DESCRIPTIONS, OFFSETS, PARTS, SENT_CONTENT};
+use quipu_protocol::{
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, OFFSETS, PARTS, SENT_CONTENT,
+};
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
 use smallvec::SmallVec;
@@ -345,6 +347,15 @@ impl Work {
                 };
                 if !launch.offset.is_empty() || launch.parameters.iter().any(is_local) {
                     self.check_feature(OFFSETS)?;
+                }
+                let is_empty = |parameter: &Parameter| {
+                    matches!(
+                        parameter.kind(),
+                        Ok(ParameterKind::Memory { length: 0, .. })
+                    )
+                };
+                if launch.parameters.iter().any(is_empty) {
+                    self.check_feature(EMPTY_MEMORY)?;
                 }
                 self.launch(command, launch, waits)
             }

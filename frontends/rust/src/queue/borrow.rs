@@ -301,6 +301,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
 /// Puts elements without gaps where a layout says.
 fn scatter<T: Copy, const D: usize>(elements: &[T], destination: &mut [T], layout: &Layout<D>) {
+    if elements.is_empty() {
+        return;
+    }
     let row = layout.extent()[D - 1];
     for (elements, start) in elements.chunks(row).zip(layout.row_starts()) {
         destination[start..start + row].copy_from_slice(elements);

@@ -149,6 +149,11 @@ fn an_empty_grid_runs_nothing_and_keeps_its_place() {
 }
 
 #[test]
+fn nothing_is_an_error_nowhere() {
+    each_queue(crate::empty::nothing_is_an_error_nowhere);
+}
+
+#[test]
 fn overwriting_ends_an_earlier_failure_and_reading_does_not() {
     each_queue(|context, queue| {
         let x = context.buffer(&[1.0f32; 4]).unwrap();

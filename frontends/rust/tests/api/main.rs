@@ -8,6 +8,8 @@
 mod bad_input;
 mod content;
 mod devices;
+#[path = "../devices/empty.rs"]
+mod empty;
 mod futures;
 mod kernels;
 mod mapping;

@@ -1,6 +1,7 @@
 //! What holds on the devices of every driver that compiles what launches bring along: kernels of every kind, their faults,
 //! copies, chains, waits that must not be.
 
+mod empty;
 mod language;
 
 pub(crate) use language::{
@@ -67,6 +68,7 @@ macro_rules! all_tests {
         crate::devices::tests! {
             $each_queue:
             a_kernel_is_launched_as_anywhere,
+            nothing_is_an_error_nowhere,
             parts_of_buffers_are_passed_with_their_start,
             devices_work_on_the_same_bytes_in_turn,
             values_are_laid_out_as_the_device_has_them,
@@ -125,6 +127,10 @@ pub(crate) fn a_kernel_is_launched_as_anywhere(each_queue: EachQueue) {
             }
         }
     });
+}
+
+pub(crate) fn nothing_is_an_error_nowhere(each_queue: EachQueue) {
+    each_queue(&empty::nothing_is_an_error_nowhere);
 }
 
 pub(crate) fn a_launch_allows_more_than_the_next(each_queue: EachQueue) {

@@ -5,7 +5,7 @@ use super::cases;
 use crate::Fixture;
 use crate::support::*;
 use quipu_scheduler::error::ErrorKind;
-use quipu_scheduler::{Context, Event, MemoryRef, QueueOptions, UserEvent};
+use quipu_scheduler::{AccessMode, Context, Event, MemoryRef, QueueOptions, UserEvent};
 use std::ptr::NonNull;
 
 cases! {
@@ -13,6 +13,7 @@ cases! {
         a_queue_dropped_with_work_in_it,
         queues_come_and_go,
         a_buffer_dropped_while_in_use,
+        a_buffer_dropped_while_no_bytes_of_it_are_in_use,
         a_buffer_dropped_behind_a_failure,
         an_idle_buffer_is_freed_at_once,
         everything_dropped_but_an_event,
@@ -85,6 +86,25 @@ fn flagged(stage: &Stage) -> (MemoryRef, Flag) {
     // SAFETY: `keep` keeps the bytes; nobody else touches them.
     let memory = unsafe { stage.context.memory_over(pointer, 64, Box::new(keep)) };
     (memory.unwrap(), freed)
+}
+
+fn a_buffer_dropped_while_no_bytes_of_it_are_in_use(fixture: &dyn Fixture) {
+    let stage = Stage::new(fixture);
+    for queue in [stage.in_order(), stage.out_of_order()] {
+        for at in [0, 8, 64] {
+            let (memory, freed) = flagged(&stage);
+            let gate = UserEvent::new();
+            let none = part(&memory, at..at, AccessMode::ReadWrite);
+            let user = nothing(&queue, &[none], &[gate.event()]);
+            drop(memory);
+            queue.flush();
+            nothing(&stage.out_of_order(), &[], &[]).wait().unwrap();
+            assert!(!freed.is_set(), "freed while a command is to use it");
+            gate.complete();
+            user.wait().unwrap();
+            freed.wait();
+        }
+    }
 }
 
 fn a_buffer_dropped_while_in_use(fixture: &dyn Fixture) {

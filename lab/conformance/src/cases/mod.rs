@@ -9,6 +9,7 @@ mod barriers;
 mod callbacks;
 mod cancellation;
 mod content;
+mod empty;
 mod endings;
 mod failure;
 mod graphs;
@@ -49,6 +50,7 @@ pub fn suite() -> Vec<Case> {
         launches::cases(),
         transfers::cases(),
         content::cases(),
+        empty::cases(),
         order::cases(),
         barriers::cases(),
         hazards::cases(),

@@ -53,20 +53,9 @@ fn ranges_and_sizes(fixture: &dyn Fixture) {
             ..Request::default()
         };
         refused(queue.host_task(|_| Ok(()), &request), |k| {
-            matches!(
-                k,
-                ErrorKind::OutOfBounds { .. } | ErrorKind::InvalidSize { .. }
-            )
+            matches!(k, ErrorKind::OutOfBounds { .. })
         });
     }
-    let accesses = [part(&memory, 5..5, AccessMode::Read)];
-    let request = Request {
-        accesses: &accesses,
-        ..Request::default()
-    };
-    refused(queue.host_task(|_| Ok(()), &request), |k| {
-        matches!(k, ErrorKind::InvalidSize { .. })
-    });
     assert!(queue.is_empty(), "what was refused is not enqueued");
     queue.wait().unwrap();
 }
@@ -80,11 +69,9 @@ fn regions(fixture: &dyn Fixture) {
         source_stride,
         destination_stride,
     };
-    let regions: [(u64, &[Step]); 8] = [
-        (0, &[]),
+    let regions: [(u64, &[Step]); 6] = [
         (65, &[]),
         (u64::MAX, &[]),
-        (8, &[step(0, 8, 8)]),
         (8, &[step(9, 8, 8)]),
         (8, &[step(2, 57, 8)]),
         (8, &[step(2, 8, u64::MAX)]),
@@ -122,10 +109,8 @@ fn patterns(fixture: &dyn Fixture) {
             matches!(k, ErrorKind::InvalidSize { .. })
         });
     }
-    // Of rows: empty, none, too many, too far apart, on top of each other.
-    let rows: [(u64, &[(u64, u64)]); 7] = [
-        (0, &[]),
-        (4, &[(0, 4)]),
+    // Of rows: too many, too far apart, on top of each other.
+    let rows: [(u64, &[(u64, u64)]); 5] = [
         (36, &[]),
         (4, &[(9, 4)]),
         (4, &[(2, u64::MAX)]),

@@ -330,7 +330,11 @@ impl<'a> Launch<'a> {
                     ..
                 } => {
                     check_id("a parameter's buffer", buffer)?;
-                    check_range(offset, length)?;
+                    match length {
+                        // Only with `EMPTY_MEMORY`, which is known to the session.
+                        0 => within("the offset", offset, 0, MAX_BUFFER)?,
+                        length => check_range(offset, length)?,
+                    }
                     within("a parameter's element", element.into(), 1, u32::MAX.into())?;
                     within("a parameter's dimensions", rank.into(), 0, MAX_RANK as u64)?;
                     extents += 2 * usize::from(rank);

@@ -724,7 +724,10 @@ fn launch(draw: &mut Draw<'_>) -> Launch<'static> {
             value_bytes += u64::from(length);
             ParameterKind::Value { length }
         } else {
-            let (offset, length) = draw.range();
+            let (offset, length) = match draw.up_to(7) {
+                0 => (draw.up_to(MAX_BUFFER), 0),
+                _ => draw.range(),
+            };
             let rank = draw.up_to(3) as u8;
             ranks += usize::from(rank);
             ParameterKind::Memory {

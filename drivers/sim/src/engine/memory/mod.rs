@@ -99,8 +99,10 @@ impl Region {
         self.address.0.saturating_add(self.length)
     }
 
+    /// Whether they share a byte. Regions of no bytes share none.
     pub(crate) fn overlaps(self, other: Self) -> bool {
-        self.start() < other.end() && other.start() < self.end()
+        let has_bytes = self.length > 0 && other.length > 0;
+        has_bytes && self.start() < other.end() && other.start() < self.end()
     }
 
     fn contains(self, other: Self) -> bool {
