@@ -65,6 +65,19 @@ impl<T: Float> Complex<T> {
         Self::new(abs * cos, abs * sin)
     }
 
+    /// The number at an angle, at the distance 1.
+    #[inline(always)]
+    pub fn cis(arg: T) -> Self {
+        let (sin, cos) = arg.sin_cos();
+        Self::new(cos, sin)
+    }
+
+    /// Its distance from zero and its angle.
+    #[inline(always)]
+    pub fn to_polar(self) -> (T, T) {
+        (self.abs(), self.arg())
+    }
+
     /// The conjugate: with the other sign of the imaginary part.
     #[inline(always)]
     pub fn conj(self) -> Self {
@@ -83,6 +96,23 @@ impl<T: Float> Complex<T> {
         self.re.hypot(self.im)
     }
 
+    /// The sum of its parts, each without its sign.
+    #[inline(always)]
+    pub fn l1_norm(self) -> T {
+        self.re.abs() + self.im.abs()
+    }
+
+    /// Itself, and if a part is infinite the one infinity that the plane has: the positive real one, with the sign of
+    /// the imaginary part kept at a zero.
+    #[inline(always)]
+    pub fn proj(self) -> Self {
+        if self.is_infinite() {
+            Self::new(T::INFINITY, T::ZERO.copysign(self.im))
+        } else {
+            self
+        }
+    }
+
     /// Its angle, from -π to π.
     #[inline(always)]
     pub fn arg(self) -> T {
@@ -93,6 +123,49 @@ impl<T: Float> Complex<T> {
     #[inline(always)]
     pub fn scale(self, factor: T) -> Self {
         Self::new(self.re * factor, self.im * factor)
+    }
+
+    /// Both parts divided by a number.
+    #[inline(always)]
+    pub fn unscale(self, divisor: T) -> Self {
+        Self::new(self.re / divisor, self.im / divisor)
+    }
+
+    /// One divided by it.
+    #[inline(always)]
+    pub fn inv(self) -> Self {
+        let norm = self.norm_sqr();
+        Self::new(self.re / norm, -(self.im / norm))
+    }
+
+    /// A real number to the power of it.
+    #[inline(always)]
+    pub fn expf(self, base: T) -> Self {
+        Self::from_polar(base.powf(self.re), self.im * base.ln())
+    }
+
+    /// 2 to the power of it.
+    #[inline(always)]
+    pub fn exp2(self) -> Self {
+        Self::from_polar(self.re.exp2(), self.im * T::LN_2)
+    }
+
+    /// The logarithm to a real base.
+    #[inline(always)]
+    pub fn log(self, base: T) -> Self {
+        self.ln().unscale(base.ln())
+    }
+
+    /// The logarithm to the base 2.
+    #[inline(always)]
+    pub fn log2(self) -> Self {
+        Self::new(self.abs().log2(), self.arg() * T::LOG2_E)
+    }
+
+    /// The logarithm to the base 10.
+    #[inline(always)]
+    pub fn log10(self) -> Self {
+        Self::new(self.abs().log10(), self.arg() * T::LOG10_E)
     }
 
     /// e to the power of it.
@@ -122,6 +195,39 @@ impl<T: Float> Complex<T> {
         } else {
             Self::new(larger, smaller.copysign(self.im))
         }
+    }
+
+    /// One divided by the square root.
+    #[inline(always)]
+    pub fn rsqrt(self) -> Self {
+        self.sqrt().inv()
+    }
+
+    /// The cube root whose angle is a third of its own.
+    #[inline(always)]
+    pub fn cbrt(self) -> Self {
+        Self::from_polar(self.abs().cbrt(), self.arg() / T::cast_from(3.0_f64))
+    }
+
+    /// To the power of an integer, by multiplications.
+    #[inline]
+    pub fn powi(self, exponent: i32) -> Self {
+        let power = self.powu(exponent.unsigned_abs());
+        if exponent < 0 { power.inv() } else { power }
+    }
+
+    /// To the power of an integer, by multiplications.
+    #[inline]
+    pub fn powu(self, exponent: u32) -> Self {
+        let (mut power, mut square, mut left) = (Self::ONE, self, exponent);
+        while left > 0 {
+            if left % 2 == 1 {
+                power = power * square;
+            }
+            square = square * square;
+            left /= 2;
+        }
+        power
     }
 
     /// To the power of a real number.
@@ -169,6 +275,116 @@ impl<T: Float> Complex<T> {
     pub fn cosh(self) -> Self {
         let (sin, cos) = self.im.sin_cos();
         Self::new(self.re.cosh() * cos, self.re.sinh() * sin)
+    }
+
+    /// The tangent.
+    #[inline(always)]
+    pub fn tan(self) -> Self {
+        self.times_i().tanh().over_i()
+    }
+
+    /// The hyperbolic tangent.
+    #[inline]
+    pub fn tanh(self) -> Self {
+        let (sin, cos) = self.im.sin_cos();
+        // From here on the squares below would be infinite, and the real part is one.
+        if self.re.abs() > T::MAX.ln() * T::cast_from(0.45_f64) {
+            let rest = (-(self.re.abs() + self.re.abs())).exp();
+            return Self::new(
+                T::ONE.copysign(self.re),
+                T::cast_from(4.0_f64) * sin * cos * rest,
+            );
+        }
+        let sinh = self.re.sinh();
+        let norm = sinh * sinh + cos * cos;
+        Self::new(sinh * self.re.cosh() / norm, sin * cos / norm)
+    }
+
+    /// The arc sine, whose real part is from -π/2 to π/2. This and its like are Kahan's ("Branch Cuts for Complex
+    /// Elementary Functions", 1987): the sign of a zero says on which side of a cut a number is.
+    #[inline(always)]
+    pub fn asin(self) -> Self {
+        let (below, above) = self.roots_around_one();
+        Self::new(
+            self.re.atan2((below * above).re),
+            (below.conj() * above).im.asinh(),
+        )
+    }
+
+    /// The arc cosine, whose real part is from 0 to π.
+    #[inline(always)]
+    pub fn acos(self) -> Self {
+        let (below, above) = self.roots_around_one();
+        let half = below.re.atan2(above.re);
+        Self::new(half + half, (above.conj() * below).im.asinh())
+    }
+
+    /// The arc tangent, whose real part is from -π/2 to π/2.
+    #[inline(always)]
+    pub fn atan(self) -> Self {
+        self.times_i().atanh().over_i()
+    }
+
+    /// The inverse of the hyperbolic sine, whose imaginary part is from -π/2 to π/2.
+    #[inline(always)]
+    pub fn asinh(self) -> Self {
+        self.times_i().asin().over_i()
+    }
+
+    /// The inverse of the hyperbolic cosine, whose real part is not negative.
+    #[inline(always)]
+    pub fn acosh(self) -> Self {
+        let below = Self::new(self.re - T::ONE, self.im).sqrt();
+        let above = Self::new(self.re + T::ONE, self.im).sqrt();
+        let half = below.im.atan2(above.re);
+        Self::new((below.conj() * above).re.asinh(), half + half)
+    }
+
+    /// The inverse of the hyperbolic tangent, whose imaginary part is from -π/2 to π/2.
+    #[inline(always)]
+    pub fn atanh(self) -> Self {
+        let (re, im) = (self.re, self.im);
+        let rest = T::ONE - re.abs();
+        let square = im * im;
+        let quotient = T::cast_from(4.0_f64) * re.abs() / (rest * rest + square);
+        let angle = (im + im).atan2(rest * (T::ONE + re.abs()) - square);
+        Self::new(
+            (quotient.ln_1p() * T::cast_from(0.25_f64)).copysign(re),
+            angle * T::cast_from(0.5_f64),
+        )
+    }
+
+    /// The square roots of one minus it, and of one and it.
+    #[inline(always)]
+    fn roots_around_one(self) -> (Self, Self) {
+        (
+            Self::new(T::ONE - self.re, -self.im).sqrt(),
+            Self::new(T::ONE + self.re, self.im).sqrt(),
+        )
+    }
+
+    /// A quarter turn to the left. (A product would lose the signs of zeros.)
+    #[inline(always)]
+    fn times_i(self) -> Self {
+        Self::new(-self.im, self.re)
+    }
+
+    /// A quarter turn to the right.
+    #[inline(always)]
+    fn over_i(self) -> Self {
+        Self::new(self.im, -self.re)
+    }
+
+    /// Whether a part is NaN.
+    #[inline(always)]
+    pub fn is_nan(self) -> bool {
+        self.re.is_nan() || self.im.is_nan()
+    }
+
+    /// Whether a part is infinite.
+    #[inline(always)]
+    pub fn is_infinite(self) -> bool {
+        self.re.is_infinite() || self.im.is_infinite()
     }
 
     /// Whether neither part is NaN or infinite.
@@ -255,6 +471,25 @@ operators! {
     };
 }
 
+macro_rules! operators_of_reals {
+    ($($float:ident),*) => {$(
+        operators_of_reals!($float: Add add +, Sub sub -, Mul mul *, Div div /);
+    )*};
+    ($float:ident: $($trait:ident $name:ident $operator:tt),*) => {$(
+        #[device(crate = crate)]
+        impl $trait<Complex<$float>> for $float {
+            type Output = Complex<$float>;
+
+            #[inline(always)]
+            fn $name(self, other: Complex<$float>) -> Complex<$float> {
+                Complex::new(self, 0.0) $operator other
+            }
+        }
+    )*};
+}
+
+operators_of_reals!(f32, f64);
+
 impl<T: fmt::Display> fmt::Display for Complex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.re.fmt(f)?;
@@ -297,6 +532,71 @@ mod tests {
             close(z * 2.0, z.scale(2.0));
             close((Complex::I * z).sinh(), Complex::I * z.sin());
         }
+    }
+
+    #[test]
+    fn inverse_functions_undo_each_other() {
+        let parts = [-3.0, -0.75, -0.25, 0.5, 1.5, 20.0];
+        for z in parts
+            .iter()
+            .flat_map(|re| parts.map(|im| Complex::new(*re, im)))
+        {
+            close(z.asin().sin(), z);
+            close(z.acos().cos(), z);
+            close(z.atan().tan(), z);
+            close(z.asinh().sinh(), z);
+            close(z.acosh().cosh(), z);
+            close(z.atanh().tanh(), z);
+            close(z.asin() + z.acos(), Complex::new(f64::PI / 2.0, 0.0));
+            assert!(z.acosh().re >= 0.0);
+
+            close(z.tan() * z.cos(), z.sin());
+            close(z.inv() * z, Complex::ONE);
+            close(z.rsqrt() * z.rsqrt() * z, Complex::ONE);
+            close(z.cbrt().powu(3), z);
+            close(z.powi(-3), z.inv() * z.inv() * z.inv());
+            close(z.powi(0), Complex::ONE);
+            close(z.log2().exp2(), z);
+            close(z.log10().expf(10.0), z);
+            close(z.log(3.0).expf(3.0), z);
+            close(2.0 / z, Complex::new(2.0, 0.0) / z);
+            close(2.0 * z - 1.0, -(1.0 - z * 2.0));
+            let (abs, arg) = z.to_polar();
+            close(Complex::cis(arg).scale(abs).unscale(2.0), z / 2.0);
+            assert_eq!(z.l1_norm(), z.re.abs() + z.im.abs());
+        }
+    }
+
+    #[test]
+    fn the_sign_of_zero_says_on_which_side_of_a_cut_a_number_is() {
+        let (above, below) = (Complex::new(2.0, 0.0), Complex::new(2.0, -0.0));
+        for (of_above, of_below) in [
+            (above.asin(), below.asin()),
+            (above.acos(), below.acos()),
+            (above.atanh(), below.atanh()),
+        ] {
+            assert!(of_above.is_finite() && of_below.is_finite());
+        }
+        assert_eq!(above.asin().im, -below.asin().im);
+        assert_eq!(above.acos().im, -below.acos().im);
+        assert_eq!(above.atanh().im, f64::PI / 2.0);
+        assert_eq!(below.atanh().im, -f64::PI / 2.0);
+        let left = Complex::new(-2.0, 0.0);
+        assert_eq!(left.acosh().im, f64::PI);
+        assert_eq!(left.conj().acosh().im, -f64::PI);
+    }
+
+    #[test]
+    fn large_and_infinite_parts_have_results() {
+        assert_eq!(Complex::new(700.0, 1.0).tanh(), Complex::ONE);
+        assert_eq!(Complex::new(-80.0_f32, 1.0).tanh().re, -1.0);
+        assert_eq!(Complex::new(1.0, 400.0).tan().im, 1.0);
+        let infinite = Complex::new(1.0, f64::NEG_INFINITY);
+        assert!(infinite.is_infinite() && !infinite.is_nan());
+        assert_eq!(infinite.proj().re, f64::INFINITY);
+        assert!(infinite.proj().im.is_sign_negative());
+        assert_eq!(Complex::I.proj(), Complex::I);
+        assert!(Complex::new(f64::NAN, 0.0).is_nan());
     }
 
     #[test]

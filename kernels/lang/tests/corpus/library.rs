@@ -97,6 +97,35 @@ fn runs_functions() {
 }
 
 #[kernel(crate = quipu_kernel)]
+fn inverse_functions(
+    _acc: &impl Accelerator<1>,
+    x: &[Complex<f64>],
+    mut y: OwnElements<Complex<f64>>,
+) {
+    for (i, y) in y.each() {
+        // Away from the cuts, where the last bit of a function chooses the side.
+        let z = x[i] * 0.5 + Complex::new(0.1, 0.3);
+        let (abs, arg) = z.to_polar();
+        let trigonometric = z.asin() + z.acos() * 2.0 + z.atan() + z.tan();
+        let hyperbolic = z.asinh() + z.acosh() + z.atanh() + z.tanh();
+        let powers = z.powi(-3) + z.powu(5) + z.cbrt() + z.rsqrt() + z.exp2() + z.expf(3.0);
+        let logarithms = z.log2() + z.log10() + z.log(3.0) + 2.0 / z + 0.5 * z.inv();
+        let parts = Complex::cis(arg).scale(abs) + z.proj().unscale(2.0) + (1.0 - z);
+        *y = trigonometric + hyperbolic + powers + logarithms + parts;
+        if z.is_nan() || z.is_infinite() {
+            *y = Complex::new(z.l1_norm(), 0.0);
+        }
+    }
+}
+
+#[test]
+fn runs_inverse_functions() {
+    let x = complexes::<f64>();
+    let mut y = x.clone();
+    check_nearly!(f64, inverse_functions, &x, &mut y, division(2, 4, 3));
+}
+
+#[kernel(crate = quipu_kernel)]
 fn draws(_acc: &impl Accelerator<1>, seed: u32, mut y: OwnElements<[u32; 8]>) {
     for (i, y) in y.each() {
         let words = philox4x32([i as u32, 1, 2, 3], [seed, 5]);
