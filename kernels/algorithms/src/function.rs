@@ -40,6 +40,72 @@ pub trait Function2<T, U, V>: Copy {
     fn apply(self, x: T, y: U) -> V;
 }
 
+/// A closure as a [`Function`] or [`Function2`], for an algorithm that is called at one place. Before the closure stand the
+/// variables that it takes from around it, with their types, as at
+/// [`kernel_closure!`](quipu::prelude::kernel_closure); the types of its parameters and of its result are written, too.
+///
+/// ```
+/// use quipu::prelude::*;
+/// use quipu_algorithms::{function, transform, zip};
+///
+/// # fn main() -> quipu::Result<()> {
+/// let context = Platform::new()?.context()?;
+/// let queue = context.queue(&context.fastest())?;
+/// let x = context.buffer(&[1_u32, 2, 3])?;
+/// let mut y = context.allocate(3)?;
+/// let factor = 0.5;
+/// transform(&queue, function!([factor: f32] |x: u32| -> f32 { factor * x as f32 }), &x, &mut y)?;
+/// assert_eq!(queue.read(&y)?.wait()?, [0.5, 1.0, 1.5]);
+///
+/// let mut larger = context.allocate(3)?;
+/// zip(&queue, function!([] |x: u32, y: f32| -> f32 { y.max(x as f32 - 1.0) }), &x, &y, &mut larger)?;
+/// assert_eq!(queue.read(&larger)?.wait()?, [0.5, 1.0, 2.0]);
+/// # Ok(()) }
+/// ```
+///
+/// It is a function of the kernel language, and what it takes is copied:
+///
+/// ```compile_fail,E0277
+/// # use quipu::prelude::*;
+/// # use quipu_algorithms::function;
+/// let names = vec![1_u32];
+/// let first = function!([names: Vec<u32>] |x: u32| -> u32 { x });
+/// ```
+#[macro_export]
+macro_rules! function {
+    ([$($name:ident: $of:ty),* $(,)?] |$x:ident: $from:ty $(,)?| -> $to:ty $body:block) => {
+        $crate::function!(
+            [$($name: $of),*]
+            impl $crate::Function<$from, $to>,
+            ($x: $from) -> $to $body
+        )
+    };
+    ([$($name:ident: $of:ty),* $(,)?] |$x:ident: $first:ty, $y:ident: $second:ty $(,)?| -> $to:ty $body:block) => {
+        $crate::function!(
+            [$($name: $of),*]
+            impl $crate::Function2<$first, $second, $to>,
+            ($x: $first, $y: $second) -> $to $body
+        )
+    };
+    ([$($name:ident: $of:ty),*] impl $trait:path, ($($x:ident: $from:ty),*) -> $to:ty $body:block) => {{
+        #[derive(Clone, Copy, ::quipu::prelude::KernelData)]
+        #[repr(C)]
+        struct Closure {
+            $($name: $of,)*
+        }
+
+        #[::quipu::prelude::device]
+        impl $trait for Closure {
+            fn apply(self, $($x: $from),*) -> $to {
+                $(let $name = self.$name;)*
+                $body
+            }
+        }
+
+        Closure { $($name,)* }
+    }};
+}
+
 /// An associative operator with an identity: it does not matter which neighbours are combined first.
 ///
 /// Sums and products of floats are associative but for rounding, and count as such.

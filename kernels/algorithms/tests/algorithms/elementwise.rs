@@ -4,7 +4,7 @@ use crate::modes::{Input, Output, Value, everywhere};
 use crate::{LENGTHS, allocate, buffer, numbers, on_each_device};
 use quipu::prelude::*;
 use quipu_algorithms::kernels::{fill_each, iota_each, transform_each, zip_each};
-use quipu_algorithms::{Function, Function2, fill, iota, transform, zip};
+use quipu_algorithms::{Function, Function2, fill, function, iota, transform, zip};
 
 #[derive(Clone, Copy, KernelData, bytemuck::NoUninit)]
 #[repr(C)]
@@ -65,6 +65,31 @@ fn transforms() {
             transform(queue, Scale { factor: 0.3 }, &from, &mut y).unwrap();
             let model: Vec<f32> = x.iter().map(|&x| 0.3 * x as f32).collect();
             assert_eq!(queue.read(&y).unwrap().wait().unwrap(), model);
+        }
+    });
+}
+
+#[test]
+fn transforms_with_a_closure() {
+    on_each_device(|context, queue| {
+        for length in LENGTHS {
+            let x: Vec<u32> = numbers(length).collect();
+            let from = buffer(context, &x);
+            let mut y = allocate(context, length);
+            let (factor, offset) = (0.3_f32, [1_u32, 2]);
+            let scaled = function!([factor: f32, offset: [u32; 2]] |x: u32| -> f32 {
+                let moved = x + offset[1];
+                factor * moved as f32
+            });
+            transform(queue, scaled, &from, &mut y).unwrap();
+            let model: Vec<f32> = x.iter().map(|&x| 0.3 * (x + 2) as f32).collect();
+            assert_eq!(queue.read(&y).unwrap().wait().unwrap(), model);
+
+            let mut sums = allocate(context, length);
+            let sum = function!([] |x: u32, y: f32| -> f32 { x as f32 + y });
+            zip(queue, sum, &from, &y, &mut sums).unwrap();
+            let model: Vec<f32> = x.iter().zip(model).map(|(&x, y)| x as f32 + y).collect();
+            assert_eq!(queue.read(&sums).unwrap().wait().unwrap(), model);
         }
     });
 }
