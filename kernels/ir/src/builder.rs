@@ -26,8 +26,8 @@
 
 use crate::function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 use crate::module::{
-    Allowances, Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray,
-    SharedId, SharedLength,
+    Allowances, Constant, ConstantId, KernelInfo, LaunchBounds, Module, Parameter, ParameterKind,
+    SharedArray, SharedId, SharedInitial, SharedLength,
 };
 use crate::operation::{
     AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Property, Scope,
@@ -113,8 +113,17 @@ impl ModuleBuilder {
             name,
             element,
             length,
+            initial: SharedInitial::Zeros,
         });
         SharedId(number(self.shared.len() - 1))
+    }
+
+    /// Leaves a block-shared array as it is when a block begins: the kernel writes each element before it reads it.
+    ///
+    /// # Panics
+    /// If the module has no such array.
+    pub fn leave_uninitialised(&mut self, shared: SharedId) {
+        self.shared[shared.0 as usize].initial = SharedInitial::Anything;
     }
 
     /// Adds a constant in memory.
@@ -840,6 +849,7 @@ impl FunctionBuilder {
             function: self.function(),
             parameters,
             dimensions,
+            bounds: LaunchBounds::default(),
         }
     }
 }

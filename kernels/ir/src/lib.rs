@@ -54,12 +54,12 @@ mod verify;
 pub use builder::{FunctionBuilder, ModuleBuilder};
 pub use function::{Function, FunctionId, Local, LocalId, Location, Name, Value, ValueInfo};
 pub use module::{
-    Allowances, Constant, ConstantId, KernelInfo, Module, Parameter, ParameterKind, SharedArray,
-    SharedId, SharedLength,
+    Allowances, Constant, ConstantId, KernelInfo, LaunchBounds, Module, Parameter, ParameterKind,
+    SharedArray, SharedId, SharedInitial, SharedLength,
 };
 pub use operation::{
-    AtomicOperation, BinaryOperation, Literal, MathFunction, Operation, Origin, Property, Scope,
-    UnaryOperation, Unit, WarpOperation,
+    AtomicOperation, BinaryOperation, FenceOrder, Literal, MathFunction, Operation, Origin,
+    Property, Scope, UnaryOperation, Unit, WarpOperation,
 };
 pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};

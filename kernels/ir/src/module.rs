@@ -44,6 +44,30 @@ pub struct KernelInfo {
     pub parameters: Vec<Parameter>,
     /// Dimensions of its grid, from 1.
     pub dimensions: u8,
+    /// What is promised of its launches.
+    pub bounds: LaunchBounds,
+}
+
+/// What is promised of the blocks of all launches of a kernel: its compiler may count on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchBounds {
+    /// The threads of each block along each dimension. None if that is not promised.
+    pub block_threads: Vec<u64>,
+    /// The most threads of a block, in all.
+    pub max_block_threads: Option<u64>,
+    /// How many blocks a multiprocessor is to have room for at the same time: a wish.
+    pub min_blocks: Option<u64>,
+}
+
+impl LaunchBounds {
+    /// The most threads of a block, in all, if that is promised.
+    #[must_use]
+    pub fn most_threads(&self) -> Option<u64> {
+        match &self.block_threads[..] {
+            [] => self.max_block_threads,
+            threads => Some(threads.iter().product()),
+        }
+    }
 }
 
 /// What a launch is given for one parameter of a kernel.
@@ -115,7 +139,7 @@ pub struct Constant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SharedId(pub u32);
 
-/// An array that the threads of a block share. All zero when a block begins.
+/// An array that the threads of a block share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedArray {
     /// The user's name.
@@ -124,6 +148,17 @@ pub struct SharedArray {
     pub element: Type,
     /// How many there are.
     pub length: SharedLength,
+    /// What an element is when a block begins.
+    pub initial: SharedInitial,
+}
+
+/// What the elements of a block-shared array are when a block begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedInitial {
+    /// Zero.
+    Zeros,
+    /// Anything. The kernel writes each element before it reads it.
+    Anything,
 }
 
 /// How long a block-shared array is.

@@ -425,6 +425,17 @@ pub enum Scope {
     System,
 }
 
+/// What a fence orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FenceOrder {
+    /// The thread's reads before it come before all of its accesses after it.
+    Acquire,
+    /// All of the thread's accesses before it come before its writes after it.
+    Release,
+    /// Both, and all such fences have one order.
+    SequentiallyConsistent,
+}
+
 /// What a target is or has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Property {

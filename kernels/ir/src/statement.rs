@@ -2,7 +2,7 @@
 
 use crate::function::{LocalId, Location, Value};
 use crate::module::{ConstantId, SharedId};
-use crate::operation::{Operation, Scope};
+use crate::operation::{FenceOrder, Operation, Scope};
 
 /// Statements, one after the other.
 pub type Block = Vec<Statement>;
@@ -121,8 +121,8 @@ pub enum Statement {
     /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
     /// the user wrote it.
     Barrier(Option<Location>),
-    /// Memory accesses of this thread before it happen before those after it, for the threads of the scope.
-    Fence(Scope),
+    /// Orders memory accesses of this thread before it and after it, for the threads of the scope.
+    Fence(Scope, FenceOrder),
     /// Fails the launch, with a message, if the condition is false; the thread goes on.
     Assert {
         /// A `bool`.
@@ -181,7 +181,7 @@ impl Statement {
             | Self::Break(_)
             | Self::Continue(_)
             | Self::Barrier(_)
-            | Self::Fence(_) => Vec::new(),
+            | Self::Fence(..) => Vec::new(),
         }
     }
 }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use quipu_kernel_ir::print::EntryKind;
 use quipu_kernel_ir::{
-    Allowances, AtomicOperation, BinaryOperation, Dialect, FunctionBuilder, IndexWidth, Module,
-    ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Property, Scalar,
-    Scope, SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
+    Allowances, AtomicOperation, BinaryOperation, Dialect, FenceOrder, FunctionBuilder, IndexWidth,
+    Module, ModuleBuilder, OpenClFeatures, Operation, Options, Origin, Place, PrintError, Property,
+    Scalar, Scope, SharedId, SharedLength, Statement, Type, UnaryOperation, Unit, WarpOperation,
 };
 use quipu_kernel_testing::{C99Program, CudaProgram, corpus};
 
@@ -339,7 +339,10 @@ fn opencl_c_refuses_what_the_device_has_not() {
         "for the host and other devices",
     );
     let mut f = FunctionBuilder::new("k");
-    f.push(Statement::Fence(Scope::System));
+    f.push(Statement::Fence(
+        Scope::System,
+        FenceOrder::SequentiallyConsistent,
+    ));
     refused(
         &ModuleBuilder::new().finish(f.kernel(1)),
         OPENCL,
@@ -600,12 +603,47 @@ fn every_kind_of_type_can_be_everywhere() {
     CudaProgram::compile_or_skip(&printed).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// A fence of one order costs less where the target has it.
+#[test]
+fn fences_may_be_of_one_order() {
+    let mut f = FunctionBuilder::new("k");
+    for order in [FenceOrder::Acquire, FenceOrder::Release] {
+        f.push(Statement::Fence(Scope::Block, order));
+        f.push(Statement::Fence(Scope::Device, order));
+    }
+    let module = ModuleBuilder::new().finish(f.kernel(1));
+    for (dialect, expected) in [
+        (Dialect::C99, &["__ATOMIC_ACQUIRE", "__ATOMIC_RELEASE"][..]),
+        (
+            OPENCL,
+            &[
+                "memory_order_acquire, memory_scope_device",
+                "memory_order_release, memory_scope_device",
+                "mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)",
+            ],
+        ),
+        (
+            Dialect::Cuda,
+            &[
+                "fence.acq_rel.cta",
+                "fence.acq_rel.gpu",
+                "quipu_fence_gpu();",
+            ],
+        ),
+    ] {
+        let source = print(&module, dialect);
+        for part in expected {
+            assert!(source.contains(part), "'{part}' in {source}");
+        }
+    }
+}
+
 /// A fence for other blocks is none for the block alone, and needs what OpenCL C 1.2 lacks.
 #[test]
 fn a_fence_for_the_device_is_one_for_other_blocks() {
     let module = |scope| {
         let mut f = FunctionBuilder::new("k");
-        f.push(Statement::Fence(scope));
+        f.push(Statement::Fence(scope, FenceOrder::SequentiallyConsistent));
         ModuleBuilder::new().finish(f.kernel(1))
     };
     let printed = |scope, features| {

@@ -260,21 +260,41 @@ pub trait Accelerator<const D: usize> {
     /// What this thread did to memory before happens before what it does after, for the threads of its block.
     #[inline(always)]
     fn fence_block(&self) {
-        if self.block_runs_alone() {
-            compiler_fence(Ordering::SeqCst);
-        } else {
-            fence(Ordering::SeqCst);
-        }
+        block_fence(self, Ordering::SeqCst);
+    }
+
+    /// What this thread read before happens before what it does after, for the threads of its block: what it read of
+    /// another's that came after that one's [release](Self::fence_block_release) happened after all before the release.
+    #[inline(always)]
+    fn fence_block_acquire(&self) {
+        block_fence(self, Ordering::Acquire);
+    }
+
+    /// What this thread did to memory before happens before what it writes after, for the threads of its block.
+    #[inline(always)]
+    fn fence_block_release(&self) {
+        block_fence(self, Ordering::Release);
     }
 
     /// What this thread did to memory before happens before what it does after, for the threads of the device. A kernel that
     /// comes to this without asking [`has_device_fence`](Self::has_device_fence) is refused where there is no such fence.
     #[inline(always)]
     fn fence_device(&self) {
-        fence(Ordering::SeqCst);
-        if self.is_watched() {
-            check::fence();
-        }
+        device_fence(self, Ordering::SeqCst);
+    }
+
+    /// As [`fence_block_acquire`](Self::fence_block_acquire), for the threads of the device. As with
+    /// [`fence_device`](Self::fence_device), there are devices without it.
+    #[inline(always)]
+    fn fence_device_acquire(&self) {
+        device_fence(self, Ordering::Acquire);
+    }
+
+    /// As [`fence_block_release`](Self::fence_block_release), for the threads of the device. As with
+    /// [`fence_device`](Self::fence_device), there are devices without it.
+    #[inline(always)]
+    fn fence_device_release(&self) {
+        device_fence(self, Ordering::Release);
     }
 
     /// What this thread did to memory before happens before what it does after, for the threads of the grid: as
@@ -290,6 +310,18 @@ pub trait Accelerator<const D: usize> {
         self.fence_device();
     }
 
+    /// As [`fence_block_acquire`](Self::fence_block_acquire), for the host and other devices, too.
+    #[inline(always)]
+    fn fence_system_acquire(&self) {
+        self.fence_device_acquire();
+    }
+
+    /// As [`fence_block_release`](Self::fence_block_release), for the host and other devices, too.
+    #[inline(always)]
+    fn fence_system_release(&self) {
+        self.fence_device_release();
+    }
+
     /// Whether one thread of the operating system runs the block's threads.
     #[doc(hidden)]
     #[inline(always)]
@@ -302,6 +334,23 @@ pub trait Accelerator<const D: usize> {
     #[inline(always)]
     fn is_watched(&self) -> bool {
         false
+    }
+}
+
+#[inline(always)]
+fn block_fence<const D: usize>(acc: &(impl Accelerator<D> + ?Sized), order: Ordering) {
+    if acc.block_runs_alone() {
+        compiler_fence(order);
+    } else {
+        fence(order);
+    }
+}
+
+#[inline(always)]
+fn device_fence<const D: usize>(acc: &(impl Accelerator<D> + ?Sized), order: Ordering) {
+    fence(order);
+    if acc.is_watched() {
+        check::fence();
     }
 }
 

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use crate::accelerator::Accelerator;
 use crate::atomics::{AtomicElement, Atomics};
-use crate::division::WorkDivision;
+use crate::division::{LaunchBounds, WorkDivision};
 use crate::emit::{BuildError, KernelData, ValueParameter};
 use crate::error::KernelError;
 use crate::extent::Vector;
@@ -28,6 +28,9 @@ pub trait Entry<const D: usize>: Send + Sync + 'static {
 
     /// The user's name.
     const NAME: &'static str;
+
+    /// What its attribute says of the blocks of its launches.
+    const BOUNDS: LaunchBounds<D> = LaunchBounds::NONE;
 
     /// A launch of it, to be run natively.
     ///

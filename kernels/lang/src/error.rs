@@ -37,6 +37,19 @@ pub enum KernelError {
         thread_elements: Vec<usize>,
     },
 
+    /// A kernel's attribute says of its blocks what a launch disagrees with.
+    #[error(
+        "'{kernel}' is launched in blocks of {block_threads:?} threads, and its attribute says {said}"
+    )]
+    LaunchBounds {
+        /// The kernel.
+        kernel: &'static str,
+        /// Threads per block, as asked.
+        block_threads: Vec<usize>,
+        /// What the attribute says, and what to write.
+        said: String,
+    },
+
     /// The device cannot run such a work division.
     #[error(
         "the work division exceeds what the device offers:{}\nthe device's limits are:\n{limits}",
@@ -246,6 +259,7 @@ impl From<KernelError> for quipu_scheduler::Error {
         match &error {
             ExtentOverflow { .. }
             | EmptyBlock { .. }
+            | LaunchBounds { .. }
             | ExceedsLimits { .. }
             | ViewTooShort { .. }
             | OverlappingRows { .. }

@@ -142,8 +142,8 @@ pub use accelerator::{
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
 pub use division::{
-    AcceleratorLimits, KernelResources, Multiprocessor, Occupancy, PerDimension, Subdivision,
-    WorkDivision,
+    AcceleratorLimits, KernelResources, LaunchBounds, Multiprocessor, Occupancy, PerDimension,
+    Subdivision, WorkDivision,
 };
 pub use emit::{BuildError, KernelData, KernelValue, ValueParameter};
 pub use entry::{
@@ -170,6 +170,9 @@ pub use shared::{
     SharedPlan, SharedRaw, SharedRead, SharedWrite, Turning,
 };
 pub use view::{At, GlobalMut, GlobalRef};
+pub use warp::{
+    warp_shuffle_down_within, warp_shuffle_up_within, warp_shuffle_within, warp_shuffle_xor_within,
+};
 
 /// What the macros' code names.
 #[doc(hidden)]
@@ -185,7 +188,7 @@ pub mod __macro {
     pub use crate::stencil_loops::{Neighbours, Pieces};
     pub use crate::{Accelerator, BlockAccelerator};
     pub use crate::{
-        AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError, Own,
-        Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,
+        AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError,
+        LaunchBounds, Own, Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,
     };
 }

@@ -3,7 +3,7 @@
 //! A block kernel declares what its blocks share ([`BlockKernel::shared`](crate::BlockKernel::shared)):
 //! a [`SharedArray`] of any length, or a tuple of them. Plain bytes for any purpose are an array of `u8`; every
 //! array starts at a multiple of [`SHARED_ALIGNMENT`], and [`bytemuck`] casts them. A block finds its
-//! arrays zeroed.
+//! arrays zeroed. (On devices not those of a kernel with `#[shared(length, unsafe(uninit))]`.)
 //!
 //! Each thread is handed each array in its *write phase*, as a [`SharedWrite`]: it may change its own
 //! elements and see nothing else. [`sync`](crate::BlockAccelerator::sync) is a barrier that turns it into

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use crate::barrier::{Exchanged, Port, Site};
 use crate::number::Scalar;
+use crate::{BlockAccelerator, device};
 
 /// One thread's arrival at a warp function, and its wait for the others.
 #[derive(Debug)]
@@ -57,4 +58,79 @@ pub(crate) fn shuffle<T: Scalar, P: Port>(
             None => value,
         }
     }
+}
+
+/// Lanes of a group: as many as are asked for, and as the warp has.
+#[device(crate = crate)]
+fn group_width<const D: usize>(acc: &impl BlockAccelerator<D>, width: u32) -> u32 {
+    width.max(1).min(acc.warp_size())
+}
+
+/// What `value` is in a lane of this thread's *group*: of `width` neighbouring lanes, of which a warp has a whole number.
+/// Lanes are counted from the group's first one, and wrap around at its end. A warp of fewer lanes is one group.
+#[device(crate = crate)]
+pub async fn warp_shuffle_within<T: Scalar, const D: usize>(
+    acc: &impl BlockAccelerator<D>,
+    value: T,
+    lane: u32,
+    width: u32,
+) -> T {
+    let width = group_width(acc, width);
+    let first = acc.lane() - acc.lane() % width;
+    acc.warp_shuffle(value, first + lane % width).await
+}
+
+/// What `value` is so many lanes below; the thread's own one if that is in another [group](warp_shuffle_within).
+#[device(crate = crate)]
+pub async fn warp_shuffle_up_within<T: Scalar, const D: usize>(
+    acc: &impl BlockAccelerator<D>,
+    value: T,
+    distance: u32,
+    width: u32,
+) -> T {
+    let own = acc.lane();
+    let from = if distance <= own % group_width(acc, width) {
+        own - distance
+    } else {
+        own
+    };
+    acc.warp_shuffle(value, from).await
+}
+
+/// What `value` is so many lanes above; the thread's own one if that is in another [group](warp_shuffle_within).
+#[device(crate = crate)]
+pub async fn warp_shuffle_down_within<T: Scalar, const D: usize>(
+    acc: &impl BlockAccelerator<D>,
+    value: T,
+    distance: u32,
+    width: u32,
+) -> T {
+    let own = acc.lane();
+    let width = group_width(acc, width);
+    let from = if distance < width - own % width {
+        own + distance
+    } else {
+        own
+    };
+    acc.warp_shuffle(value, from).await
+}
+
+/// What `value` is in the lane whose number differs in these bits; the thread's own one if that is in another
+/// [group](warp_shuffle_within).
+#[device(crate = crate)]
+pub async fn warp_shuffle_xor_within<T: Scalar, const D: usize>(
+    acc: &impl BlockAccelerator<D>,
+    value: T,
+    bits: u32,
+    width: u32,
+) -> T {
+    let own = acc.lane();
+    let width = group_width(acc, width);
+    let other = own ^ bits;
+    let from = if other / width == own / width {
+        other
+    } else {
+        own
+    };
+    acc.warp_shuffle(value, from).await
 }

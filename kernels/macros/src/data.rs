@@ -30,7 +30,7 @@ fn krate(attributes: &[Attribute]) -> Result<Path> {
     for attribute in attributes {
         if attribute.path().is_ident("kernel_data") {
             let options: crate::options::Options = attribute.parse_args()?;
-            krate = options.krate;
+            krate = options.without_bounds()?.krate;
         }
     }
     Ok(krate)

@@ -48,6 +48,8 @@ struct Kernel<'a> {
     parameters: Vec<Parameter>,
     /// The user's, whose types kernels compute with.
     generics: Generics,
+    /// What is said of its blocks.
+    bounds: Option<TokenStream>,
 }
 
 /// Makes a kernel of a function, or kernels of an `impl`'s methods.
@@ -142,6 +144,7 @@ pub(crate) fn function(
         acc,
         parameters,
         generics,
+        bounds: options.launch_bounds(),
     }
     .written())
 }
@@ -472,6 +475,20 @@ impl Kernel<'_> {
         let lengths = self.lengths();
         let shared_lengths = self.shared_lengths();
         let shared = self.shared().count();
+        let bounds = self.bounds.as_ref().map(
+            |bounds| quote!(const BOUNDS: #krate::__macro::LaunchBounds<#dimensions> = #bounds;),
+        );
+        let module = match &self.bounds {
+            Some(_) => {
+                let entry = quote!(<Self as #krate::__macro::Entry<#dimensions>>);
+                let ir = quote!(#krate::__macro::emit::ir::Module);
+                quote! {
+                    let __module: ::core::result::Result<#ir, _> = { #module };
+                    __module.map(|__module| #entry::BOUNDS.noted(__module))
+                }
+            }
+            None => module.clone(),
+        };
         quote! {
             impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
                 type Parameters = #partitions;
@@ -479,6 +496,8 @@ impl Kernel<'_> {
                 const NAME: &'static str = #text;
 
                 const SHARED: usize = #shared;
+
+                #bounds
 
                 #[allow(unused_variables, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction)]
                 fn shared_lengths(
@@ -606,7 +625,11 @@ impl Kernel<'_> {
                     } else {
                         quote!(__quipu::ir::SharedLength::Launch)
                     };
-                    quote_spanned!(name.span()=> __quipu::shared::<#of>(#text, #length))
+                    let shared = match parameter.is_uninitialised {
+                        true => quote!(shared_uninitialised),
+                        false => quote!(shared),
+                    };
+                    quote_spanned!(name.span()=> __quipu::#shared::<#of>(#text, #length))
                 }
             };
             let value = if parameter.is_mutable && matches!(parameter.passing, Passing::Value) {

@@ -76,6 +76,9 @@ use proc_macro::TokenStream;
 /// | `#[shared(length)] SharedWrite<T>`, `SharedAtomics<T>` | memory of their block; in an `async fn` |
 /// | `#[variable(NAME)]` at one of those that are memory | the same of a `static NAME: Variable<T>`; nothing is passed |
 ///
+/// `#[shared(length, unsafe(uninit))]` leaves a shared array as it is when a block begins: the kernel writes each element
+/// before it reads it.
+///
 /// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
 ///
 /// # Methods
@@ -127,10 +130,15 @@ use proc_macro::TokenStream;
 ///
 /// # Options
 ///
+/// `#[kernel(block_threads = [16, 16])]` says how many threads the blocks of all launches have, along each dimension,
+/// `max_block_threads = 256` how many they have at most in all, and with either of them `min_blocks = 2` how many blocks
+/// a multiprocessor is to have room for. The values are constants. Compilers of devices are told
+/// (`__launch_bounds__` in CUDA, `reqd_work_group_size` in OpenCL), and a launch that disagrees is refused.
+///
 /// `#[kernel(crate = path)]` names the crate that the kernel language is in, if that is not `::quipu`.
 #[proc_macro_attribute]
 pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
-    options::parsed(options)
+    options::of_kernel(options)
         .and_then(|options| kernel::expand(&options, syn::parse(item)?))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()
@@ -211,7 +219,7 @@ pub fn kernel_closure(item: TokenStream) -> TokenStream {
 /// `#[cold]`.
 #[proc_macro_attribute]
 pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {
-    options::parsed(options)
+    options::of_others(options)
         .and_then(|options| device::expand(&options, syn::parse(item)?))
         .unwrap_or_else(syn::Error::into_compile_error)
         .into()

@@ -2,6 +2,11 @@
 
 pub(crate) const STRINGS: &str =
     "there are no strings and characters in kernels; use numbers, such as `b'a'`";
+pub(crate) const OPTION: &str = "the options are `crate = path`, and of kernels `block_threads = [16, 16]`, `max_block_threads = 256` and `min_blocks = 2`";
+pub(crate) const OPTION_TWICE: &str = "this option is there twice; leave one out";
+pub(crate) const MIN_BLOCKS: &str = "compilers count `min_blocks` in blocks of a known size; write `max_block_threads = …` or `block_threads = […]` beside it";
+pub(crate) const BOUNDS_OF_KERNELS: &str =
+    "the size of blocks is a kernel's: write this at the `#[kernel]`";
 pub(crate) const CLOSURE_VALUE: &str = "closures in kernels are called, or passed to a `#[device] fn` that takes `f: impl Fn(…) -> …`: `let f = |x| …;` and then `f(x)`";
 pub(crate) const CLOSURE_COPY: &str = "a `move` closure that changes what it has of a variable would be copied here, and each copy change its own; pass it by reference, `&mut f`, and write the closure around it without `move`";
 pub(crate) const CLOSURE_BOUND: &str = "copies of a closure that may change what it has are not in the kernel language; leave this bound out and pass on `&mut f`, or take an `Fn`";
@@ -52,6 +57,7 @@ pub(crate) const PARAMETER_PATTERN: &str =
 pub(crate) const PARAMETER_NAME: &str =
     "a parameter has a name here; one that is not used begins with `_`: `_unused: u32`";
 pub(crate) const SHARED_LENGTH: &str = "say how long the shared array is: `#[shared(acc.extent(Block, Threads)[0])] sums: SharedWrite<f32>`";
+pub(crate) const SHARED_INITIAL: &str = "behind the length of a shared array may stand `unsafe(uninit)`, if the kernel writes each element before it reads it; else leave it out, and it begins as zeros";
 pub(crate) const SHARED_ONLY: &str =
     "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";
 pub(crate) const SHARED_RAW: &str = "a shared array is a `SharedWrite<T>` at first; write `#[shared(length)] sums: SharedWrite<T>`, and `let sums = sums.into_raw();` in the body";

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
@@ -32,6 +33,8 @@ pub(crate) struct Parameter {
     pub(crate) passing: Passing,
     /// The variable that it is, instead of what a caller passes.
     pub(crate) variable: Option<Expr>,
+    /// Of a block-shared array: it is left as it is when a block begins.
+    pub(crate) is_uninitialised: bool,
 }
 
 /// The accelerator.
@@ -111,18 +114,54 @@ pub(crate) fn parameters(
             user_type: (**ty).clone(),
             passing: passing(attrs, ty)?,
             variable: variable(attrs, ty)?,
+            is_uninitialised: shared(attrs)?.is_some_and(|shared| shared.is_uninitialised),
         });
     }
     Ok((found, parameters))
 }
 
-/// The expression of `#[shared(length)]`.
-fn shared_length(attributes: &[Attribute]) -> Result<Option<Expr>> {
+/// What stands in `#[shared(length)]` or `#[shared(length, unsafe(uninit))]`.
+struct SharedArguments {
+    length: Expr,
+    is_uninitialised: bool,
+}
+
+impl Parse for SharedArguments {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let length = input.parse()?;
+        let mut is_uninitialised = false;
+        if input.parse::<Option<Token![,]>>()?.is_some() && !input.is_empty() {
+            let wrong = |span| Error::new(span, refuse::SHARED_INITIAL);
+            let span = input.span();
+            input
+                .parse::<Token![unsafe]>()
+                .map_err(|error| wrong(error.span()))?;
+            let word;
+            syn::parenthesized!(word in input);
+            let word: Ident = word.parse().map_err(|error| wrong(error.span()))?;
+            if word != "uninit" || !input.is_empty() {
+                return Err(wrong(span));
+            }
+            is_uninitialised = true;
+        }
+        Ok(Self {
+            length,
+            is_uninitialised,
+        })
+    }
+}
+
+fn shared(attributes: &[Attribute]) -> Result<Option<SharedArguments>> {
     attributes
         .iter()
         .find(|attribute| attribute.path().is_ident("shared"))
         .map(Attribute::parse_args)
         .transpose()
+}
+
+/// The expression of `#[shared(length)]`.
+fn shared_length(attributes: &[Attribute]) -> Result<Option<Expr>> {
+    Ok(shared(attributes)?.map(|shared| shared.length))
 }
 
 /// The expression of `#[variable(NAME)]`.

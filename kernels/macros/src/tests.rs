@@ -360,7 +360,15 @@ fn another_path_is_taken() {
     let item = syn::parse_str("fn f(n: u32) -> u32 { n }").unwrap();
     let written = crate::device::expand(&options, item).unwrap().to_string();
     assert!(written.contains("some :: path :: __macro") && !written.contains(":: quipu ::"));
-    assert!(syn::parse_str::<Options>("other").is_err());
+    for refused in [
+        "other",
+        "other = 1",
+        "crate = some::path min_blocks = 1",
+        "min_blocks = 2",
+        "max_block_threads = 1, max_block_threads = 2",
+    ] {
+        assert!(syn::parse_str::<Options>(refused).is_err(), "{refused}");
+    }
 }
 
 /// Whether the native form of a kernel with this loop in its body is one in pieces, and how many versions it has.

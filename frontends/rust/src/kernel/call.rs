@@ -16,7 +16,8 @@ use quipu_kernel::emit::ir::{Allowances, Module};
 use quipu_kernel::{
     AcceleratorLimits, AtomicElement, Atomically, BlockScratch, BuildError, ByBlock, ByBlockTile,
     ByElement, ByRow, ByTile, ByValue, Entry, Extent, GroupKernel, KernelData, KernelError,
-    Partition, Reading, ReadingView, Unpartitioned, ValueParameter, View as ViewOf, WorkDivision,
+    LaunchBounds, Partition, Reading, ReadingView, Unpartitioned, ValueParameter, View as ViewOf,
+    WorkDivision,
 };
 use quipu_scheduler::access::Argument as PackedArgument;
 use quipu_scheduler::{
@@ -58,6 +59,13 @@ pub trait Launch<'b, const D: usize> {
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         Cow::Borrowed(of_device)
+    }
+
+    /// What the kernel's attribute says of its blocks.
+    #[doc(hidden)]
+    #[inline]
+    fn bounds(&self) -> LaunchBounds<D> {
+        LaunchBounds::NONE
     }
 
     /// Refuses a launch of so many elements, if an output that threads own parts of has others.
@@ -689,14 +697,19 @@ impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         match self.arguments.elements_of_one() {
-            1 => Cow::Borrowed(of_device),
+            1 if !K::BOUNDS.limits_blocks() => Cow::Borrowed(of_device),
             elements => {
-                let mut limits = of_device.clone();
+                let mut limits = K::BOUNDS.within(of_device);
                 limits.preferred_thread_elements =
                     (limits.preferred_thread_elements / elements.max(1)).max(1);
                 Cow::Owned(limits)
             }
         }
+    }
+
+    #[inline]
+    fn bounds(&self) -> LaunchBounds<D> {
+        K::BOUNDS
     }
 
     #[inline]
@@ -733,6 +746,11 @@ impl<K, S> Called<K, S> {
 impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Called<K, S> {
     fn name(&self) -> &'static str {
         K::NAME
+    }
+
+    #[inline]
+    fn check_blocks(&self, division: &WorkDivision<D>) -> Result<()> {
+        Ok(K::BOUNDS.check(K::NAME, division)?)
     }
 
     #[inline]

@@ -30,6 +30,15 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
 
+    /// Refuses a division whose blocks are not as the kernel's attribute says.
+    ///
+    /// # Errors
+    /// Says what to write.
+    #[inline]
+    fn check_blocks(&self, _division: &WorkDivision<D>) -> Result<()> {
+        Ok(())
+    }
+
     /// Which of its arguments are in memory: a bit for each, from the lowest.
     #[inline]
     fn places(&self) -> u64 {
@@ -95,6 +104,10 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
 impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn check_blocks(&self, division: &WorkDivision<D>) -> Result<()> {
+        (**self).check_blocks(division)
     }
 
     fn places(&self) -> u64 {

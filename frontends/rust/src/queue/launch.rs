@@ -339,8 +339,12 @@ impl Queue {
         if let Some(elements) = elements {
             call.check_extent(elements)?;
         }
-        let automatic = elements.is_some();
-        let division = divided(division, &call.limits(limits))?;
+        let bounds = call.bounds();
+        let automatic = elements.is_some() && !bounds.limits_blocks();
+        let division = match elements.and_then(|elements| bounds.divide(elements)) {
+            Some(in_blocks) => divided(in_blocks, limits)?,
+            None => divided(division, &call.limits(limits))?,
+        };
         let mut accesses = Accesses::new();
         let allowances = call.allowances();
         let prepared = call.prepare(&self.shared.context, &mut accesses)?;
@@ -354,7 +358,7 @@ impl Queue {
             };
             return self.enqueue_boxed(body, &accesses, enqueue);
         }
-        self.check_launch(&prepared, &accesses)?;
+        self.check_launch(&prepared, &division, &accesses)?;
         let places = prepared.places();
         let body = LaunchBody {
             prepared,
@@ -380,7 +384,7 @@ impl Queue {
         accesses: &[Access<'_>],
         enqueue: E,
     ) -> Result<E::Output> {
-        self.check_launch(&body.prepared, accesses)?;
+        self.check_launch(&body.prepared, &body.division, accesses)?;
         let places = body.prepared.places();
         let groups = body.division.block_count() as u64;
         let rows = rows_of(&body.prepared, accesses);
@@ -397,8 +401,10 @@ impl Queue {
     fn check_launch<P: Prepared<D>, const D: usize>(
         &self,
         prepared: &P,
+        division: &WorkDivision<D>,
         accesses: &[Access<'_>],
     ) -> Result<()> {
+        prepared.check_blocks(division)?;
         if !(prepared.is_native() && self.shared.runs_native_code) {
             self.check_code(prepared.name(), prepared.is_native(), prepared.code_type())?;
         } else if self.shared.checks_sources {

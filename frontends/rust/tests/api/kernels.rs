@@ -168,6 +168,63 @@ fn overwriting_ends_an_earlier_failure_and_reading_does_not() {
     });
 }
 
+#[kernel(block_threads = [2, 4])]
+fn number_in_blocks(acc: &impl Accelerator<2>, mut y: OwnElements<u32, 2>) {
+    let threads = acc.extent(Block, Threads);
+    for (i, y) in y.each() {
+        *y = (100 * i + 10 * threads[0] + threads[1]) as u32;
+    }
+}
+
+#[kernel(max_block_threads = 8)]
+fn count_threads(acc: &impl Accelerator<1>, mut y: OwnElements<u32>) {
+    for (_, y) in y.each() {
+        *y = acc.extent(Block, Threads)[0] as u32;
+    }
+}
+
+#[test]
+fn a_launch_has_the_blocks_that_a_kernel_says() {
+    each_queue(|context, queue| {
+        let mut y = context.allocate_nd([5, 9]).unwrap();
+        queue.launch([5, 9], number_in_blocks(&mut y)).unwrap();
+        let expected: Vec<u32> = (0..45).map(|i| 100 * i + 24).collect();
+        assert_eq!(queue.read_nd(&y).unwrap().wait().unwrap(), expected);
+        let division = WorkDivision::new([1, 1], [2, 4], [3, 3]);
+        queue.launch(division, number_in_blocks(&mut y)).unwrap();
+
+        let division = WorkDivision::new([3, 9], [4, 2], [1, 1]);
+        let error = queue.launch(division, number_in_blocks(&mut y));
+        let error = error.unwrap_err().to_string();
+        for part in [
+            "number_in_blocks",
+            "[4, 2]",
+            "block_threads = [2, 4]",
+            "WorkDivision::new(blocks, [2, 4], elements)?",
+        ] {
+            assert!(error.contains(part), "'{part}' in {error}");
+        }
+
+        let mut y = context.allocate(1000).unwrap();
+        queue.launch(1000, count_threads(&mut y)).unwrap();
+        let threads = queue.read(&y).unwrap().wait().unwrap();
+        assert!(threads.iter().all(|threads| (1..=8).contains(threads)));
+        queue
+            .launch(WorkDivision::new(4, 8, 40), count_threads(&mut y))
+            .unwrap();
+        let error = queue.launch(WorkDivision::new(4, 9, 40), count_threads(&mut y));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("8 threads in a block at most"), "{error}");
+
+        // Recorded launches are no others.
+        let recording = context.record();
+        let recorded = recording
+            .on(queue)
+            .launch(WorkDivision::new(4, 9, 40), count_threads(&mut y));
+        assert!(recorded.is_err());
+    });
+}
+
 #[kernel]
 async fn reverse(
     acc: &impl BlockAccelerator<1>,

@@ -6,7 +6,7 @@
 //! ever hangs. A warp is one thread.
 
 use crate::module::{SharedId, SharedLength};
-use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
 use crate::types::{Scalar, Space};
 
 use super::Options;
@@ -184,8 +184,13 @@ impl Language for C99 {
         Ok("quipu_clock()".into())
     }
 
-    fn fence(&self, _scope: Scope) -> Possible {
-        Ok("__atomic_thread_fence(__ATOMIC_SEQ_CST)".into())
+    fn fence(&self, _helpers: &mut Helpers, _scope: Scope, order: FenceOrder) -> Possible {
+        Ok(match order {
+            FenceOrder::Acquire => "__atomic_thread_fence(__ATOMIC_ACQUIRE)",
+            FenceOrder::Release => "__atomic_thread_fence(__ATOMIC_RELEASE)",
+            FenceOrder::SequentiallyConsistent => "__atomic_thread_fence(__ATOMIC_SEQ_CST)",
+        }
+        .into())
     }
 
     fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible {
@@ -498,7 +503,7 @@ fn grid(parts: &EntryParts) -> String {
         );
         depth += 1;
     }
-    for array in &parts.shared {
+    for array in parts.shared.iter().filter(|array| array.zero.is_some()) {
         line(
             depth,
             &format!(

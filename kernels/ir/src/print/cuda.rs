@@ -1,7 +1,7 @@
 //! CUDA C for NVRTC or nvcc, without any header; compute capability 7.0 and up.
 
-use crate::module::{SharedId, SharedLength};
-use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::module::{LaunchBounds, SharedId, SharedLength};
+use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
 use crate::types::Scalar;
 
 use super::Options;
@@ -31,6 +31,15 @@ fn whole_word(language: &Cuda, helpers: &mut Helpers, call: &AtomicCall<'_>) -> 
         ),
     });
     call_on(&name, &call.pointer, call.operands)
+}
+
+/// What a compiler is told of a kernel's blocks, before its name.
+fn launch_bounds(bounds: &LaunchBounds) -> String {
+    match (bounds.most_threads(), bounds.min_blocks) {
+        (Some(threads), Some(blocks)) => format!("__launch_bounds__({threads}, {blocks}) "),
+        (Some(threads), None) => format!("__launch_bounds__({threads}) "),
+        (None, _) => String::new(),
+    }
 }
 
 impl Language for Cuda {
@@ -137,13 +146,24 @@ impl Language for Cuda {
         Ok("(unsigned long long)clock64()".into())
     }
 
-    fn fence(&self, scope: Scope) -> Possible {
-        Ok(match scope {
-            Scope::Block => "__threadfence_block()",
-            Scope::Device => "__threadfence()",
-            Scope::System => "__threadfence_system()",
+    fn fence(&self, helpers: &mut Helpers, scope: Scope, order: FenceOrder) -> Possible {
+        let (full, ptx) = match scope {
+            Scope::Block => ("__threadfence_block()", "cta"),
+            Scope::Device => ("__threadfence()", "gpu"),
+            Scope::System => ("__threadfence_system()", "sys"),
+        };
+        if order == FenceOrder::SequentiallyConsistent {
+            return Ok(full.into());
         }
-        .into())
+        // PTX has one fence for both orders, on devices since Volta.
+        let name = format!("quipu_fence_{ptx}");
+        helpers.add(&name, |_| {
+            format!(
+                "static __device__ __forceinline__ void {name}(void) {{\n#if __CUDA_ARCH__ >= 700\n    \
+                 asm volatile(\"fence.acq_rel.{ptx};\" ::: \"memory\");\n#else\n    {full};\n#endif\n}}\n"
+            )
+        });
+        Ok(format!("{name}()"))
     }
 
     fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible {
@@ -298,7 +318,8 @@ impl Language for Cuda {
             .map(|parameter| format!("    {parameter}"))
             .collect();
         let mut out = format!(
-            "extern \"C\" __global__ void {}(\n{})\n{{\n",
+            "extern \"C\" __global__ void {}{}(\n{})\n{{\n",
+            launch_bounds(&parts.bounds),
             parts.name,
             parameters.join(",\n")
         );

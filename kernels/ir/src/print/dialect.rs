@@ -1,7 +1,7 @@
 //! What the dialects of C differ in.
 
 use crate::module::SharedId;
-use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
 use crate::types::{Scalar, Space};
 
 use super::Options;
@@ -119,7 +119,7 @@ pub(super) trait Language {
     fn clock(&self, helpers: &mut Helpers) -> Possible;
 
     /// A fence, as an expression.
-    fn fence(&self, scope: Scope) -> Possible;
+    fn fence(&self, helpers: &mut Helpers, scope: Scope, order: FenceOrder) -> Possible;
 
     /// An atomic operation, as an expression of what was there before.
     fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible;

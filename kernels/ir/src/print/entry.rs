@@ -1,6 +1,6 @@
 //! What entry functions are made of, and the loops over blocks of the dialects that run on devices.
 
-use crate::module::SharedLength;
+use crate::module::{LaunchBounds, SharedLength};
 use crate::types::Scalar;
 
 use super::dialect::Language;
@@ -25,8 +25,8 @@ pub(super) struct SharedDeclaration {
     pub(super) length_kind: SharedLength,
     /// The type of an element, in memory.
     pub(super) element: String,
-    /// An element of zeros.
-    pub(super) zero: String,
+    /// An element of zeros, if all are zero when a block begins.
+    pub(super) zero: Option<String>,
 }
 
 /// What an entry function is made of.
@@ -34,6 +34,8 @@ pub(super) struct SharedDeclaration {
 pub(super) struct EntryParts {
     pub(super) name: String,
     pub(super) dimensions: usize,
+    /// What is promised of its blocks.
+    pub(super) bounds: LaunchBounds,
     /// The integer type of the index width.
     pub(super) index: &'static str,
     pub(super) declarations: Vec<EntryDeclaration>,
@@ -200,7 +202,11 @@ pub(super) fn device_body(
             // The block before may still read what is set to zero here.
             line(depth, &format!("{barrier};"));
         }
-        for array in &parts.shared {
+        let zeroed = parts.shared.iter();
+        let zeroed: Vec<_> = zeroed
+            .filter_map(|array| Some((array, array.zero.as_ref()?)))
+            .collect();
+        for (array, zero) in &zeroed {
             line(
                 depth,
                 &format!(
@@ -208,12 +214,11 @@ pub(super) fn device_body(
                     array.length
                 ),
             );
-            line(
-                depth + 1,
-                &format!("{}[quipu_at] = {};", array.name, array.zero),
-            );
+            line(depth + 1, &format!("{}[quipu_at] = {zero};", array.name));
         }
-        line(depth, &format!("{barrier};"));
+        if !zeroed.is_empty() {
+            line(depth, &format!("{barrier};"));
+        }
     }
     if parts.leaves {
         line(depth, "{");

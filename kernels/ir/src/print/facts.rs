@@ -122,7 +122,7 @@ fn of_function(
             facts.context = true;
             facts.barriers = true;
         }
-        Statement::Fence(_) | Statement::Print { .. } => facts.acts = true,
+        Statement::Fence(..) | Statement::Print { .. } => facts.acts = true,
         Statement::Assert { .. } => {
             facts.faults = true;
             facts.context = true;

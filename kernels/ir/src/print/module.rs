@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::function::{Function, Location};
-use crate::module::{Module, ParameterKind, SharedId, SharedLength};
+use crate::module::{Module, ParameterKind, SharedId, SharedInitial, SharedLength};
 use crate::statement::Statement;
 use crate::types::{Scalar, Space, Struct, Type};
 use crate::verify::walk;
@@ -706,7 +706,7 @@ impl<'m> ModulePrinter<'m> {
             shared.push(SharedDeclaration {
                 length: self.shared_length(id, true),
                 length_kind: array.length,
-                zero: self.zero(&array.element),
+                zero: (array.initial == SharedInitial::Zeros).then(|| self.zero(&array.element)),
                 name,
                 element,
             });
@@ -733,6 +733,7 @@ impl<'m> ModulePrinter<'m> {
         Ok(EntryParts {
             name: self.entry_name.clone(),
             dimensions,
+            bounds: self.module.kernel.bounds.clone(),
             index,
             declarations,
             shared,

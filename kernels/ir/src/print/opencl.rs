@@ -1,7 +1,7 @@
 //! OpenCL C 1.2, and what extensions and later versions add where a device offers it.
 
-use crate::module::{SharedId, SharedLength};
-use crate::operation::{AtomicOperation, MathFunction, Scope, WarpOperation};
+use crate::module::{LaunchBounds, SharedId, SharedLength};
+use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
 use crate::types::{Scalar, Space};
 
 use super::c99::{library_name, replacement};
@@ -23,6 +23,21 @@ fn address_space(space: Space) -> &'static str {
         Space::Global => "__global",
         Space::Shared => "__local",
         Space::Private => "__private",
+    }
+}
+
+/// What a compiler is told of a kernel's work-groups, before its type.
+fn required_size(bounds: &LaunchBounds) -> String {
+    let threads = &bounds.block_threads;
+    let from_last = |d: usize| threads.len().checked_sub(d + 1).map_or(1, |at| threads[at]);
+    let others: u64 = threads.iter().rev().skip(2).product();
+    match threads.is_empty() {
+        true => String::new(),
+        false => format!(
+            "__attribute__((reqd_work_group_size({}, {}, {others}))) ",
+            from_last(0),
+            from_last(1)
+        ),
     }
 }
 
@@ -144,17 +159,21 @@ impl Language for OpenCl {
         Err("a clock".into())
     }
 
-    fn fence(&self, scope: Scope) -> Possible {
+    fn fence(&self, _helpers: &mut Helpers, scope: Scope, order: FenceOrder) -> Possible {
+        let order = match order {
+            FenceOrder::Acquire => "memory_order_acquire",
+            FenceOrder::Release => "memory_order_release",
+            FenceOrder::SequentiallyConsistent => "memory_order_seq_cst",
+        };
         match scope {
-            // Which is for the threads of a block alone.
+            // Which is for the threads of a block alone, and for all orders: its weaker forms order reads, or writes, alone.
             Scope::Block => Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into()),
             Scope::Device if self.features.ptx => {
                 Ok("asm volatile(\"membar.gl;\" ::: \"memory\")".into())
             }
-            Scope::Device if self.features.device_fence => Ok(
-                "atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, memory_order_seq_cst, memory_scope_device)"
-                    .into(),
-            ),
+            Scope::Device if self.features.device_fence => Ok(format!(
+                "atomic_work_item_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE, {order}, memory_scope_device)"
+            )),
             Scope::Device => Err(
                 "a fence for other blocks on a device without OpenCL C 2.0 or `__opencl_c_atomic_scope_device`; ask \
                  `acc.has_device_fence()`"
@@ -356,7 +375,8 @@ impl Language for OpenCl {
             .map(|parameter| format!("    {parameter}"))
             .collect();
         let mut out = format!(
-            "__kernel void {}(\n{})\n{{\n",
+            "__kernel {}void {}(\n{})\n{{\n",
+            required_size(&parts.bounds),
             parts.name,
             parameters.join(",\n")
         );

@@ -56,7 +56,7 @@ pub(super) fn with_used_fences(module: &Module, dialect: Dialect) -> Dialect {
     let mut fences = false;
     for function in module.functions.iter().chain([&module.kernel.function]) {
         walk(&function.body, &mut |statement| {
-            fences |= matches!(statement, Statement::Fence(Scope::Device));
+            fences |= matches!(statement, Statement::Fence(Scope::Device, _));
         });
     }
     Dialect::OpenCl(OpenClFeatures {

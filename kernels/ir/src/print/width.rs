@@ -280,7 +280,7 @@ impl Reader<'_> {
             | Statement::Break(_)
             | Statement::Continue(_)
             | Statement::Barrier(_)
-            | Statement::Fence(_) => {}
+            | Statement::Fence(..) => {}
         }
     }
 

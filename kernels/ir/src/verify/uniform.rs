@@ -375,7 +375,7 @@ impl<'w, 'm> Walk<'w, 'm> {
                 return End::jump(Target::Return, way);
             }
             Statement::Barrier(location) => self.demand(Same::Block, way, *location),
-            Statement::Fence(_) | Statement::Assert { .. } | Statement::Print { .. } => {}
+            Statement::Fence(..) | Statement::Assert { .. } | Statement::Print { .. } => {}
         }
         End::REACHED
     }

@@ -9,10 +9,12 @@
 //! by a `usize`, in every dimension and in all. So whoever holds one multiplies without checking.
 //! A grid of zero blocks is valid and does nothing.
 
+mod bounds;
 mod limits;
 mod occupancy;
 mod subdivide;
 
+pub use bounds::LaunchBounds;
 pub use limits::{AcceleratorLimits, PerDimension};
 pub use occupancy::{KernelResources, Multiprocessor, Occupancy};
 pub use subdivide::Subdivision;

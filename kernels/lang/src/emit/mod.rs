@@ -104,7 +104,7 @@ pub use own::{
     EachOwnRowHandle, EachPlacedHandle, EachSharedHandle, OwnBlockTileHandle, OwnRowsHandle,
     OwnTileHandle,
 };
-pub use parameter::{Declared, Handled, SharedParameter, shared, uniform};
+pub use parameter::{Declared, Handled, SharedParameter, shared, shared_uninitialised, uniform};
 pub use place::{
     assign, field, field_part, has_length, index, part, range_from, range_full, range_inclusive,
     range_of, range_to, range_to_inclusive, replace, swap, take,

@@ -265,3 +265,16 @@ pub fn shared<P: SharedParameter>(name: &'static str, length: SharedLength) -> E
         Raw::Shared(s.module.shared(Some(name), of, length))
     }))
 }
+
+/// As [`shared`], of an array that is left as it is when a block begins.
+#[track_caller]
+pub fn shared_uninitialised<P: SharedParameter>(
+    name: &'static str,
+    length: SharedLength,
+) -> Expr<P::Handle> {
+    let array = shared::<P>(name, length);
+    if let Raw::Shared(shared) = array.raw() {
+        state::at(Location::caller(), |s| s.module.leave_uninitialised(shared));
+    }
+    array
+}

@@ -259,11 +259,12 @@ macro_rules! properties {
 }
 
 macro_rules! fences {
-    ($($method:ident = $scope:ident;)*) => {$(
+    ($($method:ident = $scope:ident $order:ident;)*) => {$(
         #[track_caller]
         pub fn $method(&self, _: Expr<Self>) -> Expr<()> {
             state::at(Location::caller(), |s| {
-                s.frame().function.push(Statement::Fence(ir::Scope::$scope));
+                let fence = Statement::Fence(ir::Scope::$scope, ir::FenceOrder::$order);
+                s.frame().function.push(fence);
             });
             nothing()
         }
@@ -312,9 +313,15 @@ impl<const D: usize> Sketch<D> {
     }
 
     fences! {
-        __method_fence_block = Block;
-        __method_fence_device = Device;
-        __method_fence_grid = Device;
-        __method_fence_system = System;
+        __method_fence_block = Block SequentiallyConsistent;
+        __method_fence_block_acquire = Block Acquire;
+        __method_fence_block_release = Block Release;
+        __method_fence_device = Device SequentiallyConsistent;
+        __method_fence_device_acquire = Device Acquire;
+        __method_fence_device_release = Device Release;
+        __method_fence_grid = Device SequentiallyConsistent;
+        __method_fence_system = System SequentiallyConsistent;
+        __method_fence_system_acquire = System Acquire;
+        __method_fence_system_release = System Release;
     }
 }

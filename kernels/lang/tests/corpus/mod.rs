@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod blocks;
+mod bounds;
 mod chains;
 mod closures;
 mod combined;

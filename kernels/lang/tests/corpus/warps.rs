@@ -3,7 +3,8 @@
 
 use super::{check, division};
 use quipu_kernel::{
-    Atomics, Block, BlockAccelerator, KernelData, OwnElements, Threads, device, kernel,
+    Atomics, Block, BlockAccelerator, Grid, KernelData, OwnElements, Threads, device, kernel,
+    warp_shuffle_down_within, warp_shuffle_up_within, warp_shuffle_within, warp_shuffle_xor_within,
 };
 
 /// The sum of a warp's values, in each of its threads.
@@ -69,6 +70,49 @@ fn runs_sums() {
     assert_eq!(total[0], x.iter().sum::<u32>());
     assert_eq!(total[2], 128);
     assert_eq!(y[0], x[0] + x[1] + 1000 * 174);
+}
+
+/// Sums of groups of up to four lanes, of which the first adds each to the total.
+#[kernel(crate = quipu_kernel)]
+async fn groups(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    total: Atomics<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let own = x[acc.index(Grid, Threads)[0]];
+    let width = acc.warp_size().min(4);
+    let (mut sum, mut distance) = (own, width / 2);
+    while distance > 0 {
+        sum += warp_shuffle_xor_within(acc, sum, distance, width).await;
+        distance /= 2;
+    }
+    let place = acc.lane() % width;
+    // Of no other group, so that each is the thread's own.
+    let turned = warp_shuffle_within(acc, own, place + width, width).await;
+    let below = warp_shuffle_up_within(acc, own, width, width).await;
+    let above = warp_shuffle_down_within(acc, own, width, width).await;
+    let across = warp_shuffle_xor_within(acc, own, width, width).await;
+    // The neighbours' neighbours, but at the ends of a group.
+    let up = warp_shuffle_up_within(acc, own, 1, width).await;
+    let back = warp_shuffle_down_within(acc, up, 1, width).await;
+    if place == 0 {
+        total.add(0, sum);
+    }
+    let is_own = back == own || place + 1 == width;
+    for (_, y) in y.each() {
+        *y = turned + 10 * below + 100 * above + 1000 * across + 10_000 * is_own as u32;
+    }
+}
+
+#[test]
+fn runs_groups() {
+    let x: Vec<u32> = (0..128).map(|i| i * 5 % 7).collect();
+    let (mut total, mut y) = (vec![0; 1], vec![0; 128]);
+    check!(groups => (&x, &mut total, &mut y), division(2, 64, 1));
+    assert_eq!(total[0], x.iter().sum::<u32>());
+    let expected: Vec<u32> = x.iter().map(|x| x * 1111 + 10_000).collect();
+    assert_eq!(y, expected);
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, bytemuck::NoUninit, KernelData)]

@@ -1,9 +1,9 @@
 //! Kernels made by hand, each for something that printers have to get right.
 
 use quipu_kernel_ir::{
-    AtomicOperation, BinaryOperation as B, FunctionBuilder, Location, Module, ModuleBuilder,
-    Origin, Place, Scalar, Scope, SharedLength, Space, Statement, Type, UnaryOperation, Unit,
-    Value,
+    AtomicOperation, BinaryOperation as B, FenceOrder, FunctionBuilder, Location, Module,
+    ModuleBuilder, Origin, Place, Scalar, Scope, SharedLength, Space, Statement, Type,
+    UnaryOperation, Unit, Value,
 };
 
 mod flow;
@@ -459,8 +459,14 @@ pub fn histogram() -> Module {
             u32_type(),
         );
     });
-    f.push(Statement::Fence(Scope::Block));
-    f.push(Statement::Fence(Scope::Device));
+    f.push(Statement::Fence(
+        Scope::Block,
+        FenceOrder::SequentiallyConsistent,
+    ));
+    f.push(Statement::Fence(
+        Scope::Device,
+        FenceOrder::SequentiallyConsistent,
+    ));
     module.finish(f.kernel(1))
 }
 

@@ -358,9 +358,10 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 let line = format!("{};", self.module.language.barrier(site));
                 self.text.line_at(*location, &line);
             }
-            Statement::Fence(scope) => {
+            Statement::Fence(scope, order) => {
                 self.flush(Change::All);
-                let fence = self.module.language.fence(*scope);
+                let language = self.module.language;
+                let fence = language.fence(&mut self.module.helpers, *scope, *order);
                 let fence = fence.map_err(|what| self.module.unsupported(what, None))?;
                 self.text.line(&format!("{fence};"));
             }

@@ -1,0 +1,123 @@
+//! What attributes say of blocks and of shared arrays; fences of one order.
+
+use super::{check, division};
+use quipu_kernel::{
+    Accelerator, Atomics, Block, BlockAccelerator, Blocks, GlobalMut, Grid, OwnBlock, OwnElements,
+    SharedWrite, Threads, WorkDivision, kernel,
+};
+use quipu_kernel_ir::{Dialect, IndexWidth, Module, OpenClFeatures, Options};
+
+fn printed(module: &Module, dialect: Dialect) -> String {
+    let options = Options::new(dialect, IndexWidth::Bits32);
+    module.print(dialect, &options).unwrap().source
+}
+
+const OPENCL: Dialect = Dialect::OpenCl(OpenClFeatures::USUAL);
+const SIDE: usize = 4;
+
+#[kernel(crate = quipu_kernel, block_threads = [2, SIDE])]
+fn in_blocks(acc: &impl Accelerator<2>, mut y: OwnElements<u32, 2>) {
+    let thread = acc.index(Block, Threads);
+    for (i, y) in y.each() {
+        *y = (i * 100 + thread[0] * 10 + thread[1]) as u32;
+    }
+}
+
+#[test]
+fn runs_in_blocks() {
+    let mut y = vec![0_u32; 60];
+    let division = WorkDivision::new([3, 3], [2, 4], [1, 1]).unwrap();
+    let view = GlobalMut::from(&mut y).in_extent([6, 10]).unwrap();
+    in_blocks(view).run(division).unwrap();
+    assert_eq!((y[0], y[13], y[59]), (0, 1313, 5911));
+    let view = GlobalMut::from(&mut y).in_extent([6, 10]).unwrap();
+    let module = in_blocks(view).module().unwrap();
+    let opencl = printed(&module, OPENCL);
+    assert!(
+        opencl.contains("__attribute__((reqd_work_group_size(4, 2, 1)))"),
+        "{opencl}"
+    );
+    let cuda = printed(&module, Dialect::Cuda);
+    assert!(cuda.contains("__launch_bounds__(8) "), "{cuda}");
+    assert!(!printed(&module, Dialect::C99).contains("work_group_size"));
+}
+
+#[kernel(crate = quipu_kernel, max_block_threads = 64, min_blocks = 2)]
+async fn sums(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    sums: OwnBlock<u32>,
+    #[shared(acc.extent(Block, Threads)[0], unsafe(uninit))] mut parts: SharedWrite<u32>,
+    #[shared(2)] zeros: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    parts.own()[0] = x[acc.index(Grid, Threads)[0]];
+    let (parts, zeros) = acc.sync((parts, zeros)).await;
+    let mut sum = zeros[0] + zeros[1];
+    for k in 0..parts.len() {
+        sum += parts[k] * (thread == 0) as u32;
+    }
+    for total in sums {
+        *total = sum;
+    }
+}
+
+#[test]
+fn runs_sums() {
+    let x: Vec<u32> = (0..24).map(|i| i * 7 % 11).collect();
+    let mut y = vec![0; 3];
+    check!(sums => (&x, &mut y), division(3, 8, 1), 8);
+    let expected: Vec<u32> = x.chunks(8).map(|part| part.iter().sum()).collect();
+    assert_eq!(y, expected);
+    let module = sums(&x, &mut y).module().unwrap();
+    let cuda = printed(&module, Dialect::Cuda);
+    assert!(cuda.contains("__launch_bounds__(64, 2) "), "{cuda}");
+    for dialect in [Dialect::Cuda, OPENCL] {
+        let source = printed(&module, dialect);
+        assert!(source.contains("zeros[quipu_at] = 0"), "{source}");
+        assert!(!source.contains("parts[quipu_at]"), "{source}");
+    }
+}
+
+/// The first thread of each block hands numbers on, and what comes later reads them: within the block after a barrier, and by
+/// the last block that comes.
+#[kernel(crate = quipu_kernel)]
+async fn hand_on(
+    acc: &impl BlockAccelerator<1>,
+    data: Atomics<u32>,
+    flags: Atomics<u32>,
+    mut y: OwnElements<u32>,
+) {
+    let block = acc.index(Grid, Blocks)[0];
+    if acc.once_per_block() {
+        data.store(block, 1 + block as u32);
+        acc.fence_block_release();
+        if acc.has_device_fence() {
+            acc.fence_device_release();
+        }
+        if acc.has_system_scope() {
+            acc.fence_system_release();
+        }
+        flags.store(block, 1);
+    }
+    acc.sync_block_threads().await;
+    let flag = flags.load(block);
+    acc.fence_block_acquire();
+    if acc.has_device_fence() {
+        acc.fence_device_acquire();
+    }
+    if acc.has_system_scope() {
+        acc.fence_system_acquire();
+    }
+    let value = data.load(block);
+    for (_, y) in y.each() {
+        *y = 10 * flag + value;
+    }
+}
+
+#[test]
+fn runs_hand_on() {
+    let (mut data, mut flags, mut y) = (vec![0; 3], vec![0; 3], vec![0; 12]);
+    check!(hand_on => (&mut data, &mut flags, &mut y), division(3, 4, 1));
+    assert_eq!(y, [11, 11, 11, 11, 12, 12, 12, 12, 13, 13, 13, 13]);
+}
