@@ -1,4 +1,4 @@
-//! Why a command failed, said in one line to the person at the terminal.
+//! Errors of commands, in one line for the person at the terminal.
 
 use quipu::kernel::print::{BuildError, PrintError};
 use quipu_cli::timeline::TimelineError;

@@ -1,4 +1,4 @@
-//! What is to be done before Ctrl-C, or who asks the process to end, ends it.
+//! Clean-up before Ctrl-C, or another process, ends this one.
 
 #[cfg(unix)]
 pub(crate) use unix::{give_way, on_interrupt};

@@ -34,12 +34,12 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Environment:
   QUIPU_LOG=debug         log to standard error: error, warn, info, debug, trace, or by module
-  QUIPU_TRACE=file.json   record what ran where and when; `quipu trace` shows it
-  QUIPU_CPU_WORKERS=N     workers of the cpu device; one per core without it
-  QUIPU_CPU_PIN=0,2,4-7   the cores to pin them to
-  QUIPU_NODES=a,b         nodes that programs use, of those paired with; `all` for all
-  QUIPU_DISCOVERY=off     ask the local network for no node that is not where it was
-  QUIPU_HOME=folder       where keys and paired nodes are kept; ~/.config/quipu without it")]
+  QUIPU_TRACE=file.json   record each command with its device and its time; `quipu trace` shows it
+  QUIPU_CPU_WORKERS=N     threads of the device cpu; without it, one for each core
+  QUIPU_CPU_PIN=0,2,4-7   the cores to which these threads are bound
+  QUIPU_NODES=a,b         the paired nodes that programs use; `all` for all
+  QUIPU_DISCOVERY=off     do not look on the local network for a node whose address has changed
+  QUIPU_HOME=folder       the folder of keys and paired nodes; without it, ~/.config/quipu")]
 struct Arguments {
     #[command(subcommand)]
     command: commands::Command,

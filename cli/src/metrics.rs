@@ -1,7 +1,7 @@
-//! What a node does, for Prometheus: an HTTP page in its text format, version 0.0.4.
+//! Metrics of a node for Prometheus: an HTTP page in its text format, version 0.0.4.
 //!
-//! Anybody may ask, so each connection is for one request, of one thread, and for some seconds in all, however slowly the other side
-//! goes on; and there are few at a time. Of more, the oldest is given up, so that who comes later is answered.
+//! Anybody may connect. So a connection is for one request, has a thread of its own, and lasts for some seconds at most. There
+//! are few connections at a time. If more come, the oldest is closed, so that the newest is answered.
 
 use quipu::Device;
 use quipu_node::LinkSums;

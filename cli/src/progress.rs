@@ -1,5 +1,4 @@
-//! What standard error shows of things that take longer than a second, where it is a terminal: of a file that is read, of
-//! work in steps, and of work of which nobody knows how far it is.
+//! Progress bars on a terminal, for work that takes longer than a second: reading a file, steps, or work of unknown length.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal, Read};

@@ -1,4 +1,4 @@
-//! `quipu cache`: what compiled programs are kept on disk.
+//! `quipu cache`: the compiled programs that are kept on disk.
 
 use crate::error::CommandError;
 use quipu_cli::units;
@@ -15,9 +15,9 @@ pub(crate) struct Options {
 /// An action on the cache.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Say where it is and how large.
+    /// Print the folder of the compiled code and its size.
     Show,
-    /// Remove it. Programs that run are not harmed.
+    /// Remove the compiled code. Programs that run are not harmed.
     Clear,
 }
 

@@ -1,4 +1,4 @@
-//! `quipu devices`: what there is to compute on.
+//! `quipu devices`: lists the devices.
 
 use crate::error::CommandError;
 use crate::platform::platform_with;
@@ -22,8 +22,8 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "verbose")]
     json: bool,
 
-    /// A node that was paired with, by name or address, whose devices are listed and no others; again for more. This machine's and
-    /// those of all nodes without it, or of the nodes that QUIPU_NODES names.
+    /// List the devices of this paired node alone, by its name or address; can be given several times. Without it: the devices of
+    /// this machine, and of the nodes that QUIPU_NODES or else the file `config` names. If neither names any: of all paired nodes.
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
 }

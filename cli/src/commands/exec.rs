@@ -27,25 +27,27 @@ use std::{fs, io};
   quipu exec -- python3 program.py
   quipu exec --node gpu-box -- ./program
   quipu exec --profile -- ./program
-Devices are named as `quipu devices` does (cpu:0, gpu-box/cuda:1); a driver (cuda) or a node (gpu-box) means all of its devices.")]
+Devices are named as `quipu devices` names them (cpu:0, gpu-box/opencl:0). A driver (opencl) or a node (gpu-box) means those of its \
+devices that run OpenCL C.")]
 pub(crate) struct Options {
-    /// The devices of a node that was paired with, and no others; may be given several times.
+    /// The program sees the devices of this paired node that run OpenCL C, and no others; can be given several times.
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
 
-    /// A device that the program sees, also one of a paired node; may be given several times. Without it, those that run OpenCL C.
+    /// The program sees this device, also one of a paired node, and no others; can be given several times. Without it: all that run
+    /// OpenCL C.
     #[arg(long = "device", value_name = "NAME")]
     devices: Vec<String>,
 
-    /// Record what ran where and when in this file; `quipu trace` shows it.
+    /// Record each command with its device and its time in this file; `quipu trace` shows it.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// When the program has ended, print what took how long, where: kernels, transfers and bytes by device.
+    /// When the program has ended, print a table of times and bytes: kernels and transfers by device.
     #[arg(long)]
     profile: bool,
 
-    /// Say which library is used, and how the program finds it.
+    /// Print the library's file, and the way in which the program finds it.
     #[arg(long)]
     verbose: bool,
 

@@ -1,4 +1,4 @@
-//! `quipu kernel`: the source of kernels, as devices are given it.
+//! `quipu kernel`: prints the source of a kernel as a device gets it.
 
 use crate::error::CommandError;
 use quipu::kernel::print::{self, IndexWidth, OpenClFeatures};
@@ -15,7 +15,7 @@ pub(crate) struct Options {
 /// What to do with kernels.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Name the kernels that can be printed: those of the guide to kernels.
+    /// List the kernels that can be printed: those of the guide to kernels.
     List,
     /// Print a kernel's source.
     Print(PrintOptions),
@@ -35,7 +35,7 @@ struct PrintOptions {
     #[arg(long, value_name = "BITS", default_value = "32", value_parser = index_width)]
     index_width: IndexWidth,
 
-    /// Say with `#line` which line of the kernel each line is of.
+    /// Mark each line with `#line` and the kernel's own line.
     #[arg(long)]
     lines: bool,
 }

@@ -20,45 +20,45 @@ use crate::error::CommandError;
 pub(crate) enum Command {
     /// Process an image on every device, check the result, and draw what happened.
     Demo(crate::demo::Options),
-    /// List the devices there are.
+    /// List the devices of this machine and of paired nodes.
     Devices(devices::Options),
-    /// Show kernels as devices are given them.
+    /// Print the source of a kernel as a device gets it.
     Kernel(kernel::Options),
-    /// Run a kernel of a file in OpenCL C on arrays in files.
+    /// Run one kernel in OpenCL C or SPIR-V on arrays in files.
     Run(Box<run::Options>),
-    /// Run a program that uses OpenCL, unchanged, on these devices.
+    /// Run a program that uses OpenCL on Quipu's devices.
     #[cfg(unix)]
     Exec(exec::Options),
-    /// Show what compiled OpenCL C is kept on disk, or remove it.
+    /// Show the compiled OpenCL C that is kept on disk, or remove it.
     Cache(cache::Options),
     /// The compiler of OpenCL C: reads a request from standard input.
     #[command(hide = true)]
     Clc,
     /// Run benchmarks, each beside a reference in the same run.
     Bench(bench::Options),
-    /// Show a recorded trace: a table, and a page with its timeline.
+    /// Show a recorded trace as a table, or as a page with its timeline.
     Trace(trace::Options),
-    /// Offer this machine's devices to other machines that are let in.
+    /// Offer this machine's devices to other machines.
     Serve(serve::Options),
-    /// What `quipu serve` starts for each client: its session.
+    /// The process of one client's session, which `quipu serve` starts.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Session(serve::SessionOptions),
-    /// What `quipu serve --check-sandbox` starts.
+    /// A process in the sandbox, which `quipu serve --check-sandbox` starts.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Sandboxed(serve::sandbox::TrialOptions),
-    /// Print a line that lets one client in at this machine's node: good once, for ten minutes.
+    /// Print an invitation: a line that lets one client use this machine's node. It is good once, for ten minutes.
     Invite(node::InviteOptions),
-    /// Take an invitation up: the node's devices can be used here from then on.
+    /// Accept an invitation. Programs on this machine can then use the node's devices.
     Pair(node::PairOptions),
-    /// List the nodes that were paired with, how far they are, and how they are.
+    /// List the paired nodes with their distance and their load.
     Nodes(node::NodesOptions),
-    /// Show the nodes that were paired with, live: how far they are, what they do, what they have.
+    /// Show the paired nodes, live: distance, load, devices, and your own queues there.
     Top(top::Options),
-    /// List the clients of this machine's node with what they may have, or say what one may have.
+    /// List the clients of this machine's node with their rights, or set the rights of one.
     Rights(node::ClientsOptions),
-    /// Take back that a client may come in at this machine's node.
+    /// List the clients of this machine's node, or remove one.
     Revoke(node::RevokeOptions),
 }
 

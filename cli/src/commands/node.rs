@@ -1,4 +1,4 @@
-//! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: who may come in, and where one may go.
+//! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: the clients of this machine's node, and the nodes of this client.
 
 use crate::error::CommandError;
 use quipu::Platform;
@@ -80,8 +80,7 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Where clients reach this machine's node, as host:port, or several with commas between them; where it serves now
-    /// without it.
+    /// Where clients reach this machine's node, as host:port; several with commas between them. Without it: where the node serves now.
     #[arg(long)]
     address: Option<String>,
 
@@ -92,27 +91,28 @@ pub(crate) struct InviteOptions {
 /// What a client may have; all that the node gives to anybody without them.
 #[derive(clap::Args)]
 pub(crate) struct RightsOptions {
-    /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all of a driver's.
+    /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all of a driver.
     #[arg(long, value_name = "DEVICE,...", value_delimiter = ',')]
     devices: Vec<String>,
 
-    /// How many gigabytes the client's sessions may have together.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    /// The memory in GiB that all sessions of the client have together.
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
 
-    /// How many sessions the client may have at once.
+    /// The number of sessions that the client may have at once.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: Option<u32>,
 
-    /// How many of the machine's cores a session of the client's may keep busy.
+    /// The number of cores that each session of the client may keep busy.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
 
-    /// For how many seconds a kernel of the client's may run, natively without a pause or on its device, before its session ends.
+    /// The seconds that one kernel of the client may take before its session is ended. On a processor, the time counts for which one
+    /// core works on the kernel without a break; on another device, the kernel's time there.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     run_time: Option<u64>,
 
-    /// The client's sessions have nothing to do with other nodes.
+    /// The client's sessions never use other nodes.
     #[arg(long)]
     no_peers: bool,
 }
@@ -167,7 +167,7 @@ fn check_devices(named: &[String]) -> Result<(), CommandError> {
 /// The options of `quipu rights`.
 #[derive(clap::Args)]
 pub(crate) struct ClientsOptions {
-    /// The client, by name or fingerprint, that gets these rights and no others; all clients are listed without one.
+    /// The client, by name or fingerprint, that gets these rights and no others. Without it: all clients are listed.
     client: Option<String>,
 
     /// The client gets all rights.
@@ -226,16 +226,16 @@ pub(crate) fn run_invite(options: &InviteOptions) -> Result<(), CommandError> {
 /// The options of `quipu pair`.
 #[derive(clap::Args)]
 pub(crate) struct PairOptions {
-    /// What `quipu invite` has printed on the node's machine. Without it, it is read from the terminal or standard input, where
-    /// nobody else on this machine sees it.
+    /// The line that `quipu invite` has printed on the node's machine. Without it: read from the terminal or standard input, where no
+    /// other user of this machine sees it.
     line: Vec<String>,
 
-    /// Where a node is that lets everybody in (`quipu serve --insecure`), as host:port, or several with commas between them. Whoever
-    /// answers there is taken for the node.
+    /// The address of a node that lets every client in (`quipu serve --insecure`), as host:port; several with commas between them.
+    /// Any key that answers there is accepted.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "line")]
     insecure: Option<String>,
 
-    /// What to call the node here; as it calls itself without it.
+    /// The node's name on this machine; without it, the node's own name.
     #[arg(long)]
     name: Option<String>,
 }
@@ -324,7 +324,7 @@ pub(crate) struct NodesOptions {
     #[arg(long, value_name = "NODE")]
     forget: Option<String>,
 
-    /// List the nodes that say on the local network that they are there (`quipu serve --announce`), paired with or not.
+    /// List the nodes that announce themselves on the local network (`quipu serve --announce`), paired or not.
     #[arg(long, conflicts_with = "forget")]
     discover: bool,
 }
@@ -467,7 +467,7 @@ pub(super) fn sent_in_bulk(status: &Status) -> Option<String> {
 /// The options of `quipu revoke`.
 #[derive(clap::Args)]
 pub(crate) struct RevokeOptions {
-    /// The client's name or fingerprint; without it, those who may come in are listed.
+    /// The client, by name or fingerprint, that is let in no more. Without it: all clients are listed.
     client: Option<String>,
 }
 

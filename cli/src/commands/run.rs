@@ -27,34 +27,35 @@ pub(crate) struct Options {
     /// The file in OpenCL C, or in SPIR-V.
     file: PathBuf,
 
-    /// The kernel.
+    /// The kernel's name.
     kernel: String,
 
-    /// How many work-items: along x, or along x and y, or all three.
+    /// The number of work-items along x; or along x and y; or along x, y and z.
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = Extent::parse)]
     global: Extent,
 
-    /// How many of them a work-group has; without it, what suits the device.
+    /// The number of work-items of a work-group; without it, one that suits the device.
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = Extent::parse)]
     local: Option<Extent>,
 
-    /// The device: a driver's name (cpu, serial, sim, opencl) or a part of its own.
+    /// The device, as `quipu devices` names it (cpu, serial, sim:1, gpu-box/cpu:0), or a part of its full name. Quipu connects to
+    /// nodes only if this machine has no such device.
     #[arg(long, value_name = "NAME", default_value = "cpu")]
     device: String,
 
-    /// An option for the compiler, as OpenCL has them: -D N=4, -cl-fast-relaxed-math.
+    /// An option of OpenCL for the compiler, such as -D N=4 or -cl-fast-relaxed-math; can be given several times.
     #[arg(long = "option", value_name = "OPTION", allow_hyphen_values = true)]
     options: Vec<String>,
 
-    /// The value of a specialisation constant of SPIR-V, by its number: 3=7, 4=2.5, 5=true.
+    /// A specialisation constant of SPIR-V, by its number: 3=7, 4=2.5, 5=true; can be given several times.
     #[arg(long = "constant", value_name = "NUMBER=VALUE", value_parser = constant)]
     constants: Vec<(u32, String)>,
 
-    /// Say how long the kernel took.
+    /// Print the time that the kernel took.
     #[arg(long)]
     time: bool,
 
-    /// Run it so often; what it writes is the input of the next time.
+    /// Run the kernel N times. Each run reads what the one before has written.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
 
@@ -140,12 +141,12 @@ const GIVEN: [(&str, &str, &str); 7] = [
     (
         "inout",
         "FILE",
-        "An array that the kernel reads and writes: the file is written anew",
+        "An array that the kernel reads and writes; the result replaces the file's content",
     ),
     (
         "out",
         "FILE",
-        "An array that the kernel writes: the file is made; of the shape of the first array without one",
+        "An array that the kernel writes, stored in this file; without --shape or --like it has the shape of the first array",
     ),
     ("shape", "EXTENTS", "The shape of the last --out: 512,512"),
     (
@@ -153,7 +154,7 @@ const GIVEN: [(&str, &str, &str); 7] = [
         "FILE",
         "Give the last --out the shape of this array",
     ),
-    ("local-bytes", "SIZE", "So many bytes of local memory"),
+    ("local-bytes", "SIZE", "Local memory of this many bytes"),
 ];
 
 impl clap::Args for Arguments {

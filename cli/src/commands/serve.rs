@@ -1,4 +1,4 @@
-//! `quipu serve`: offers this machine's devices to those who were let in.
+//! `quipu serve`: offers this machine's devices to enrolled clients.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod sandbox;
@@ -23,81 +23,82 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where to listen, as host:port; 0.0.0.0 is every network of this machine. 0.0.0.0:4760 without it, and 127.0.0.1:4760 with
+    /// Where to listen, as host:port; 0.0.0.0 is every network of this machine. Without it: 0.0.0.0:4760, or 127.0.0.1:4760 with
     /// `--insecure`.
     #[arg(long)]
     address: Option<String>,
 
-    /// Where clients reach this machine, as host:port, if that is not at its own addresses; several with commas between them.
+    /// Where clients reach this machine, as host:port; several with commas between them. Without it: at the machine's own addresses.
     #[arg(long)]
     advertise: Option<String>,
 
-    /// What the node is called; the machine's name without it.
+    /// The node's name; without it, the machine's name.
     #[arg(long)]
     name: Option<String>,
 
-    /// Say on the local network, by mDNS, that this node is there: its name, its addresses and its key's fingerprint. So clients
-    /// find it with `quipu nodes --discover`, and again when its address has changed.
+    /// Announce the node on the local network, by mDNS: its name, its addresses and its key's fingerprint. Clients then find it with
+    /// `quipu nodes --discover`, and also after its address has changed.
     #[arg(long)]
     announce: bool,
 
-    /// Print an invitation for one client, too.
+    /// Also print an invitation for one client.
     #[arg(long)]
     invite: bool,
 
-    /// Let everybody in who reaches the address, with all rights: for a closed network on which nodes are tested. Clients run
-    /// `quipu pair --insecure` in place of an invitation's line.
+    /// Let every client in that reaches the address, with all rights: for tests on a closed network. Clients need no invitation;
+    /// they run `quipu pair --insecure`.
     #[arg(long)]
     insecure: bool,
 
-    /// Where to answer Prometheus, as host:port: plain HTTP, for whoever asks, so on a network that may know.
+    /// Serve metrics for Prometheus at host:port. It is plain HTTP without access control.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<String>,
 
-    /// For how many microseconds receivers look again and again before they sleep; zero where cores are few.
+    /// The microseconds for which receiving threads look again and again before they sleep. They keep cores busy meanwhile.
     #[arg(long, default_value_t = 0)]
     spin: u64,
 
-    /// How many of the machine's cores a client's session may keep busy; all without it.
+    /// The number of cores that a session may keep busy; without it, all.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
 
-    /// For how many seconds a client's session is kept after its connection is lost, at most.
+    /// The longest time in seconds for which a session is kept after its connection is lost.
     #[arg(long, default_value_t = 60)]
     patience: u64,
 
-    /// How many gigabytes a client's sessions may have together: of the machine's memory, and of buffers, on devices too. Without
-    /// it half of the machine's memory, and buffers on devices that have memory of their own as there is room.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..1 << 30))]
+    /// The memory in GiB that all sessions of a client have together, and the GiB of their buffers on any device. Without it: half of
+    /// the machine's memory; for buffers on devices, only `--device-memory` counts.
+    #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..1 << 30))]
     memory: Option<u64>,
 
-    /// How many hundredths of the memory of a device that has memory of its own a session may have.
+    /// The part of a device's own memory that a session may have, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = Limits::default().device_percent, value_parser = clap::value_parser!(u32).range(1..=100))]
     device_memory: u32,
 
-    /// How many sessions a client may have at once.
+    /// The number of sessions that a client may have at once.
     #[arg(long, default_value_t = Limits::default().client_sessions as u32, value_parser = clap::value_parser!(u32).range(1..))]
     sessions: u32,
 
-    /// For how many seconds a kernel may run, natively without a pause or on its device, before its session ends; zero is for ever.
+    /// The seconds that one kernel may take before its session is ended; zero is no limit. On a processor, the time counts for which
+    /// one core works on the kernel without a break; on another device, the kernel's time there.
     #[arg(long, default_value_t = Limits::default().run_time.as_secs())]
     run_time: u64,
 
-    /// For how many seconds a client's program may be compiled before its session ends; zero is for ever.
+    /// The seconds that the compilation of one program may take before its session is ended; zero is no limit.
     #[arg(long, default_value_t = 60)]
     compile_time: u64,
 
-    /// Where other nodes find this one, as an address and port; where its clients have found it without it.
+    /// Where other nodes find this one, as an address and a port. Without it: where its clients have found it.
     #[arg(long, value_name = "ADDRESS")]
     peer_address: Option<SocketAddr>,
 
-    /// Where this node may dial others for its clients: networks like 10.1.0.0/16 with commas between them, `private` (those
-    /// that are not of the internet; this machine only if the node listens for nobody else), or `none`.
+    /// The networks in which this node may dial other nodes for its clients: networks such as 10.1.0.0/16 with commas between them,
+    /// `private` or `none`. `private` includes this machine only if the node listens on loopback alone.
     #[arg(long, default_value = "private")]
     peer_networks: Networks,
 
-    /// What of the bytes that go to clients is compressed: `auto` is what takes less time so, unless the client is on this
-    /// machine; `adaptive` the same there too; `lz4` and `zstd` everything that is shorter for it; `off` nothing.
+    /// Compression of the bytes that go to clients. `auto` compresses a message if it then arrives sooner, but never to this machine;
+    /// `adaptive` does so to this machine, too; `lz4` and `zstd` compress all that gets shorter; `off` compresses nothing.
     #[arg(long, default_value_t)]
     compression: Compression,
 
@@ -108,12 +109,12 @@ pub(crate) struct Options {
     #[arg(long)]
     one_process: bool,
 
-    /// Serve also where the system's kernel has no Landlock, or no seccomp: code of a client's may read this node's key then.
+    /// Serve although the system's kernel lacks Landlock or seccomp. Code of a client may then read this node's key.
     #[cfg(target_os = "linux")]
     #[arg(long, conflicts_with = "one_process")]
     accept_weak_sandbox: bool,
 
-    /// Serve nobody, and say which devices clients' sessions find in their sandbox, and what of it hides the others.
+    /// Serve no client. List the devices that sessions find in their sandbox, and the parts of the sandbox that hide the others.
     #[cfg(target_os = "linux")]
     #[arg(long)]
     check_sandbox: bool,
@@ -169,12 +170,12 @@ pub(crate) struct SessionOptions {
 /// Devices that are not there by themselves.
 #[derive(clap::Args)]
 pub(crate) struct Extra {
-    /// Offer a stream of frames as a device, too: a file of motion JPEG or raw video, or `synthetic` pictures; again for
-    /// more. NAME=PATH[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]
+    /// Also offer a stream of frames as a device: a file of motion JPEG or raw video, or `synthetic` pictures; can be given several
+    /// times. NAME=PATH[,format=jpeg|raw|file][,width=N][,height=N][,pixels=gray|rgb|rgba|yuv420][,rate=N][,loop=no]
     #[arg(long = "source", value_name = "NAME=PATH")]
     sources: Vec<String>,
 
-    /// Offer a decoder of JPEG, PNG and LZ4 as a device, too.
+    /// Also offer a decoder of JPEG, PNG and LZ4 as a device.
     #[arg(long)]
     decode: bool,
 }

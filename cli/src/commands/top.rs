@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// A node that was paired with, by name or address; again for more. All of them without it.
+    /// Show this paired node, by name or address; can be given several times. Without it: all of them.
     #[arg(long = "node", value_name = "NODE")]
     nodes: Vec<String>,
 
@@ -27,7 +27,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 1.0, value_parser = interval)]
     interval: f64,
 
-    /// Print one picture: of two looks, that long apart. So it is where standard output is no terminal.
+    /// Print one picture, of two looks, and end. This is the default where standard output is no terminal.
     #[arg(long)]
     once: bool,
 }

@@ -1,4 +1,4 @@
-//! `quipu trace`: what a traced program did.
+//! `quipu trace`: shows the record of a traced program.
 
 use crate::error::CommandError;
 use crate::progress::{Busy, Watched};
@@ -13,7 +13,7 @@ const SVG_WIDTH: u32 = 1600;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The trace: what a program run with QUIPU_TRACE=FILE has written.
+    /// The trace, which a program run with QUIPU_TRACE=FILE has written.
     #[arg(value_name = "FILE")]
     trace: PathBuf,
 
