@@ -1,8 +1,8 @@
-//! The devices there are, and the drivers that have none, with the reason.
+//! The command's platforms: all drivers of this build, with the reason for each that cannot be started.
 
+use quipu::drivers::remote::paired;
 use quipu::simulation::Configuration;
 use quipu::{Platform, PlatformBuilder};
-use quipu_environment::NODES;
 
 /// How many simulated accelerators there are.
 const SIMULATED: u8 = 2;
@@ -21,11 +21,16 @@ fn builder() -> PlatformBuilder {
     Platform::builder().simulated(machine)
 }
 
-/// These nodes' devices and no others; without any, every driver of this build that can be started, and the devices of all nodes
-/// that were paired with, unless the environment names some.
+/// The devices of this machine: every driver of this build that can be started, and no nodes.
+pub(crate) fn own_platform() -> Platform {
+    builder().without_nodes().build_available()
+}
+
+/// The devices of these nodes and no others. Without any: every driver of this build that can be started, and the devices of the
+/// nodes that the environment or the file `config` chooses, or of all paired nodes if neither chooses any.
 pub(crate) fn platform_with(nodes: &[String]) -> Platform {
     let mut builder = if nodes.is_empty() {
-        let all = matches!(NODES.get(), Ok(None)).then_some("all");
+        let all = matches!(paired::are_chosen(), Ok(false)).then_some("all");
         all.into_iter().fold(builder(), PlatformBuilder::node)
     } else {
         Platform::builder().without_embedded()

@@ -4,7 +4,7 @@
 
 use crate::error::CommandError;
 use crate::npy::{self, Array};
-use crate::platform::platform_with;
+use crate::platform::{own_platform, platform_with};
 use clap::{Arg, ArgAction, ArgMatches};
 use quipu::kernel::{TextArgument, TextKernel};
 use quipu::{Device, Platform, WorkDivision};
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     local: Option<Extent>,
 
     /// The device, as `quipu devices` names it (cpu, serial, sim:1, gpu-box/cpu:0), or a part of its full name. Quipu connects to
-    /// nodes only if this machine has no such device.
+    /// nodes only if no device of this machine has that name.
     #[arg(long, value_name = "NAME", default_value = "cpu")]
     device: String,
 
@@ -254,8 +254,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         bad(format!("cannot read {}: {error}", options.file.display()))
     };
     let file = std::fs::read(&options.file).map_err(|error| read(&error))?;
-    let platform = platform_with(&[]);
-    let device = device(&platform, &options.device)?;
+    let (platform, device) = device(&options.device)?;
     let context = platform.context().map_err(CommandError::Node)?;
     let queue = context.queue(&device).map_err(CommandError::Node)?;
 
@@ -398,14 +397,21 @@ fn text_of(error: &quipu::Error, file: &Path) -> String {
         .replace("program:", &format!("{}:", file.display()))
 }
 
-/// The device that is meant: as a platform takes it, or by a part of its name.
-fn device(platform: &Platform, name: &str) -> Result<Device, CommandError> {
-    platform.device(name).or_else(|error| {
+/// The device of this name, or with this part in its name, and its platform. Nodes are connected to only if this machine has no
+/// device of this name.
+fn device(name: &str) -> Result<(Platform, Device), CommandError> {
+    let own = own_platform();
+    if let Ok(device) = own.device(name) {
+        return Ok((own, device));
+    }
+    let platform = platform_with(&[]);
+    let device = platform.device(name).or_else(|error| {
         let wanted = name.to_lowercase();
         let has_it = |device: &&Device| device.name().to_lowercase().contains(&wanted);
         let found = platform.devices().iter().find(has_it).cloned();
         found.ok_or_else(|| CommandError::Run(error.to_string()))
-    })
+    })?;
+    Ok((platform, device))
 }
 
 /// The size of work-groups: as it is said, or wanted by the kernel, or what suits the device.

@@ -71,6 +71,15 @@ pub fn all() -> Result<Vec<Node>> {
     listed.map_err(|error| failed(error.to_string()))
 }
 
+/// True if the environment (`QUIPU_NODES`) or the file `config` in [Quipu's folder](home) chooses nodes, also if it chooses
+/// none.
+///
+/// # Errors
+/// If the file makes no sense.
+pub fn are_chosen() -> Result<bool> {
+    Ok(NODES.get()?.is_some() || configured()?.nodes.is_some())
+}
+
 /// The nodes that the environment (`QUIPU_NODES`) or else the file `config` in [Quipu's folder](home) asks for (a line
 /// `nodes = a, b`): names or addresses, or `all`; and whether it was all. None if neither says anything.
 ///
