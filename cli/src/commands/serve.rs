@@ -386,7 +386,7 @@ fn protection(options: &Options) -> Result<String, CommandError> {
     if !serious.is_empty() && !options.accept_weak_sandbox {
         return Err(CommandError::WeakSandbox(serious.join("; ")));
     }
-    let mut text = "each session has a process of its own, in a sandbox: limits, no rights, Landlock, seccomp\n".to_owned();
+    let mut text = "each session has a process of its own, in a sandbox: limits, namespaces, no rights, Landlock, seccomp\n".to_owned();
     for weakness in &weaknesses {
         text.push_str(&format!("WEAK SANDBOX: {}\n", weakness.what));
     }

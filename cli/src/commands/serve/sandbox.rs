@@ -162,11 +162,12 @@ mod tests {
     fn what_hides_a_device_is_named_with_its_reason() {
         let hidden = "cuda: cuInit failed: an operating system call failed";
         let none = "opencl: there is no library";
-        let [limits, rights, files, calls] = Restriction::ALL;
+        let [limits, namespaces, rights, files, calls] = Restriction::ALL;
         let all = [
             found(&[], &["cpu:0", "cuda:0"], &[none]),
             found(&Restriction::ALL, &["cpu:0"], &[none, hidden]),
             found(&[limits], &["cpu:0", "cuda:0"], &[none]),
+            found(&[namespaces], &["cpu:0", "cuda:0"], &[none]),
             found(&[rights], &["cpu:0", "cuda:0"], &[none]),
             found(&[files], &["cpu:0", "cuda:0"], &[none]),
             found(&[calls], &["cpu:0"], &[none, hidden]),
@@ -176,6 +177,7 @@ mod tests {
         let expected = "without the sandbox:\n  cpu:0\n  cuda:0\n\
              in the sandbox: not\n  cuda:0\n  because cuda: cuInit failed: an operating system call failed\n\
              within its limits alone: all of them\n\
+             within its namespaces alone: all of them\n\
              within its rights alone: all of them\n\
              within its files alone: all of them\n\
              within its calls alone: not\n  cuda:0\n  because cuda: cuInit failed: an operating system call failed\n";

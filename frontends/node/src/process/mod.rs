@@ -21,6 +21,7 @@
 //! | `channel` | packets between them, with connections |
 //! | `keeper` | the session's first process, with which all others end |
 //! | `sandbox` | what the session's side may not do |
+//! | `namespaces` | users, networks and memory that it does not share with others |
 //! | `usage` | what processes have together, looked at from outside |
 //! | `trial` | what of the sandbox keeps a program from what |
 
@@ -29,6 +30,7 @@ mod child;
 mod dials;
 mod keeper;
 mod loads;
+mod namespaces;
 mod parent;
 mod sandbox;
 mod trial;

@@ -7,9 +7,10 @@
 //! | keep more cores busy than the limits say | the cores that its threads may run on, seccomp |
 //! | have rights of the system's, or get them by starting a program | no capabilities, `no_new_privs` |
 //! | open files but the system's libraries and devices: above all, the node's key | Landlock |
-//! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp |
-//! | reach the network: its connections are handed to it | Landlock, seccomp |
-//! | ask the kernel for what no session needs | seccomp |
+//! | look into, or signal, other processes; the node's memory holds its key | Landlock, seccomp, a user namespace |
+//! | change modes, owners or times of the user's files, or the priority of the user's other processes | seccomp |
+//! | reach the network: its connections are handed to it | Landlock, seccomp, a network namespace |
+//! | ask the kernel for what no session needs | seccomp: a list of allowed calls ([`quipu_system_calls`]) |
 //!
 //! Where the kernel has no Landlock, or no seccomp, no session is served unless the operator has accepted that
 //! ([`weaknesses`]): code of a client's could read the node's key, or reach the network. Whatever else the kernel does not have is left
@@ -37,17 +38,14 @@
 //! Libraries that the system's folders do not have are found as the environment says ([`LIBRARIES`]): of those folders a
 //! session reads the libraries, and nothing else that is there.
 
+use super::namespaces;
 use crate::limits::Limits;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetStatus, Scope, path_beneath_rules,
 };
 use quipu_scheduler::panics::quietly;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule,
-};
-use std::collections::BTreeMap;
+use quipu_system_calls::{Filters, Role};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -103,6 +101,8 @@ const FILE: u64 = 256 << 20;
 pub enum Restriction {
     /// Of memory and files; and to be the first that a lack of memory ends.
     Limits,
+    /// A user, a network and shared memory of its own.
+    Namespaces,
     /// No rights of the system's, and none to be had by starting a program.
     Rights,
     /// Landlock: files, devices, other processes' sockets and signals.
@@ -113,13 +113,20 @@ pub enum Restriction {
 
 impl Restriction {
     /// All of them, in the order in which they are entered.
-    pub const ALL: [Self; 4] = [Self::Limits, Self::Rights, Self::Files, Self::Calls];
+    pub const ALL: [Self; 5] = [
+        Self::Limits,
+        Self::Namespaces,
+        Self::Rights,
+        Self::Files,
+        Self::Calls,
+    ];
 
     /// Its name, in one word.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Limits => "limits",
+            Self::Namespaces => "namespaces",
             Self::Rights => "rights",
             Self::Files => "files",
             Self::Calls => "calls",
@@ -164,11 +171,15 @@ pub fn weaknesses() -> Vec<Weakness> {
         let asks = libc::SECCOMP_GET_ACTION_AVAIL;
         libc::syscall(libc::SYS_seccomp, asks, 0, &raw const errno)
     };
-    weaknesses_of(landlock, seccomp == 0)
+    weaknesses_of(landlock, seccomp == 0, namespaces::are_given())
 }
 
 /// What a kernel has not whose Landlock is of this version, negative for none.
-fn weaknesses_of(landlock: libc::c_long, has_seccomp: bool) -> Vec<Weakness> {
+fn weaknesses_of(
+    landlock: libc::c_long,
+    has_seccomp: bool,
+    gives_namespaces: bool,
+) -> Vec<Weakness> {
     let mut all = Vec::new();
     let mut note = |is_serious, what: &str| {
         all.push(Weakness {
@@ -193,6 +204,13 @@ fn weaknesses_of(landlock: libc::c_long, has_seccomp: bool) -> Vec<Weakness> {
         note(
             true,
             "the kernel has no seccomp, so code of a client's can reach the network and look into this user's programs",
+        );
+    }
+    if !gives_namespaces {
+        note(
+            false,
+            "the system gives this user no namespaces, so only Landlock and seccomp keep code of a client's from the network and \
+             from this user's programs",
         );
     }
     all
@@ -226,6 +244,13 @@ pub(super) fn restrict(
             limit(limits)?;
             tried("be kept to its cores", keep_to_cores(limits.cores));
             tried("be the first that a lack of memory ends", step_forward());
+        }
+        Restriction::Namespaces => {
+            let entered = namespaces::enter();
+            tried(
+                "have namespaces of its own",
+                entered.map_err(|error| error.to_string()),
+            );
         }
         Restriction::Rights => {
             tried("be kept from getting rights", no_new_privileges());
@@ -427,186 +452,15 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     }
 }
 
-/// What is refused, whatever is passed.
-const REFUSED: &[libc::c_long] = &[
-    // Other processes.
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    libc::SYS_rt_sigqueueinfo,
-    libc::SYS_rt_tgsigqueueinfo,
-    libc::SYS_tkill,
-    libc::SYS_kcmp,
-    libc::SYS_process_madvise,
-    libc::SYS_process_mrelease,
-    // Getting away from its keeper, who ends it.
-    libc::SYS_setsid,
-    libc::SYS_setpgid,
-    // The network: what it needs is handed to it. Connections that it has cannot be made to listen without this.
-    libc::SYS_connect,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    // The machine.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_mount_setattr,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_setns,
-    libc::SYS_unshare,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_open_by_handle_at,
-    // Much of the kernel behind one call.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_io_uring_setup,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    // Its limits, and memory beyond them.
-    libc::SYS_setrlimit,
-    libc::SYS_memfd_secret,
-    libc::SYS_shmget,
-    libc::SYS_msgget,
-    libc::SYS_mq_open,
-];
-
-/// Refused if an argument is one of these.
-fn refused_for(
-    argument: u8,
-    values: &[libc::c_int],
-) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let rule = |value: &libc::c_int| {
-        let (length, value) = (SeccompCmpArgLen::Dword, u64::from(value.cast_unsigned()));
-        let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
-        SeccompRule::new(vec![condition])
-    };
-    values.iter().map(rule).collect()
-}
-
-/// Refused if an argument has these bits.
-fn refused_with(
-    argument: u8,
-    mask: libc::c_int,
-    value: libc::c_int,
-) -> Result<SeccompRule, seccompiler::BackendError> {
-    let mask = SeccompCmpOp::MaskedEq(u64::from(mask.cast_unsigned()));
-    let value = u64::from(value.cast_unsigned());
-    let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, mask, value)?;
-    SeccompRule::new(vec![condition])
-}
-
-/// Has a process signalled when something happens to a file: `F_SETOWN`, `F_SETSIG`, `F_SETOWN_EX`, which not every C library names.
-const SIGNALLED: &[libc::c_int] = &[8, 10, 15];
-
-/// The same, as requests: `FIOSETOWN`, `SIOCSPGRP`.
-const SIGNALLED_TOO: &[libc::c_int] = &[0x8901, 0x8902];
-
-/// The kind of a socket, without its flags.
-const KIND: libc::c_int = 0xf;
-
-/// Refused unless an argument is just this.
-fn refused_unless(
-    argument: u8,
-    length: SeccompCmpArgLen,
-    value: u64,
-) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Ne, value)?;
-    Ok(vec![SeccompRule::new(vec![condition])?])
-}
-
-fn filter(limits: &Limits) -> Result<BpfProgram, seccompiler::BackendError> {
-    let own = u64::from(std::process::id());
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|call| (*call, Vec::new())).collect();
-    let dword = || SeccompCmpArgLen::Dword;
-    rules.insert(libc::SYS_kill, refused_unless(0, dword(), own)?);
-    rules.insert(libc::SYS_tgkill, refused_unless(0, dword(), own)?);
-    let local = u64::from(libc::AF_UNIX.unsigned_abs());
-    for call in [libc::SYS_socket, libc::SYS_socketpair] {
-        let mut refused = refused_unless(0, dword(), local)?;
-        // Datagrams go to any socket without a connection.
-        refused.push(refused_with(1, KIND, libc::SOCK_DGRAM)?);
-        rules.insert(call, refused);
-    }
-    // Others of this user get no signals and no other priorities.
-    rules.insert(libc::SYS_fcntl, refused_for(1, SIGNALLED)?);
-    rules.insert(libc::SYS_ioctl, refused_for(1, SIGNALLED_TOO)?);
-    for (call, process) in [
-        (libc::SYS_setpriority, 1),
-        (libc::SYS_ioprio_set, 1),
-        (libc::SYS_sched_setscheduler, 0),
-        (libc::SYS_sched_setparam, 0),
-        (libc::SYS_sched_setattr, 0),
-        (libc::SYS_move_pages, 0),
-        (libc::SYS_migrate_pages, 0),
-    ] {
-        // Zero is the thread that asks.
-        rules.insert(call, refused_unless(process, dword(), 0)?);
-    }
-    let namespace = refused_with(0, libc::CLONE_NEWUSER, libc::CLONE_NEWUSER)?;
-    rules.insert(libc::SYS_clone, vec![namespace]);
-    if !Path::new(NVIDIA).exists() {
-        rules.insert(libc::SYS_memfd_create, Vec::new());
-    }
-    if limits.cores > 0 {
-        // Nobody gives himself more of them.
-        rules.insert(libc::SYS_sched_setaffinity, Vec::new());
-    }
-    // Limits may be asked for, and not set.
-    let quad = SeccompCmpArgLen::Qword;
-    rules.insert(libc::SYS_prlimit64, refused_unless(2, quad, 0)?);
-    SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::EPERM.unsigned_abs()),
-        std::env::consts::ARCH.try_into()?,
-    )?
-    .try_into()
-}
-
-/// Calls that are not there, as on an older kernel: then libraries call what was there before. What is passed to `clone3` no filter sees.
-fn missing() -> Result<BpfProgram, seccompiler::BackendError> {
-    SeccompFilter::new(
-        [(libc::SYS_clone3, Vec::new())].into(),
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::ENOSYS.unsigned_abs()),
-        std::env::consts::ARCH.try_into()?,
-    )?
-    .try_into()
-}
-
+/// Holds this process, and all that it starts, to the calls of a session.
 fn restrict_calls(limits: &Limits) -> Result<(), String> {
-    for filter in [missing(), filter(limits)] {
-        let filter = filter.map_err(|error| error.to_string())?;
-        let applied = seccompiler::apply_filter_all_threads(&filter);
-        applied.map_err(|error| error.to_string())?;
-    }
-    Ok(())
+    let role = Role::Session {
+        // Nobody gives himself more cores than the limits say.
+        chooses_cores: limits.cores == 0,
+        has_nameless_files: Path::new(NVIDIA).exists(),
+    };
+    let entered = Filters::of(role).and_then(|filters| filters.enter());
+    entered.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -616,7 +470,7 @@ mod tests {
     #[test]
     fn a_kernel_without_what_keeps_the_key_is_a_serious_weakness() {
         let serious = |landlock, has_seccomp| {
-            let all = weaknesses_of(landlock, has_seccomp);
+            let all = weaknesses_of(landlock, has_seccomp, true);
             all.iter()
                 .map(|weakness| weakness.is_serious)
                 .collect::<Vec<_>>()
@@ -625,5 +479,8 @@ mod tests {
         assert_eq!(serious(1, true), [false]);
         assert_eq!(serious(-1, true), [true]);
         assert_eq!(serious(0, false), [true, true]);
+        let without_namespaces = weaknesses_of(SCOPED, true, false);
+        assert_eq!(without_namespaces.len(), 1);
+        assert!(!without_namespaces[0].is_serious);
     }
 }

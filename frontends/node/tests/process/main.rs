@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod confinement;
 /// Devices that take code, and compile it as the code says.
 #[path = "../../../../drivers/device-queue/tests/driver/library/mod.rs"]
 mod library;

@@ -176,6 +176,7 @@ pub(crate) fn receive<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(T, &[
 #[must_use]
 pub fn serve_compiler() -> bool {
     limit();
+    restrict();
     child::wait_for_own();
     let mut bytes = Vec::new();
     if std::io::stdin().lock().read_to_end(&mut bytes).is_err() {
@@ -261,3 +262,14 @@ fn limit() {
 
 #[cfg(not(unix))]
 fn limit() {}
+
+/// Takes from this process, and from the programs that it starts, the calls of the system that no compilation needs, the network's
+/// among them. A kernel that cannot do that leaves the limits, and within a node's session that session's sandbox.
+#[cfg(target_os = "linux")]
+fn restrict() {
+    use quipu_system_calls::{Filters, Role};
+    let _ = Filters::of(Role::Compiler).and_then(|filters| filters.enter());
+}
+
+#[cfg(not(target_os = "linux"))]
+fn restrict() {}
