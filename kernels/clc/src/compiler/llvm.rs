@@ -230,7 +230,6 @@ functions! {
     LLVMGetUser(of: Use) -> Value;
     LLVMReplaceAllUsesWith(value: Value, with: Value);
     LLVMGetICmpPredicate(value: Value) -> c_int;
-    LLVMGetVectorSize(of: Type) -> c_uint;
     LLVMGetVolatile(access: Value) -> c_int;
     LLVMSetVolatile(access: Value, volatile: c_int);
     LLVMIsAInstruction(value: Value) -> Value;
@@ -265,7 +264,6 @@ functions! {
     LLVMSetNSW(arithmetic: Value, set: c_int);
     LLVMGetInsertBlock(builder: Builder) -> Block;
     LLVMBuildICmp(builder: Builder, predicate: c_int, left: Value, right: Value, name: *const c_char) -> Value;
-    LLVMBuildFreeze(builder: Builder, value: Value, name: *const c_char) -> Value;
     LLVMBuildSelect(builder: Builder, condition: Value, yes: Value, no: Value, name: *const c_char) -> Value;
     LLVMBuildCast(builder: Builder, operation: c_int, value: Value, to: Type, name: *const c_char) -> Value;
     LLVMBuildExtractElement(builder: Builder, vector: Value, index: Value, name: *const c_char) -> Value;
