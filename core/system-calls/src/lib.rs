@@ -11,7 +11,7 @@
 //! | a call by the numbers of a 32-bit processor | its end by `SIGSYS` |
 //!
 //! Filters hold for all threads of the process, and for every process that it starts. A process may enter a second role: then
-//! both hold. The kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`), but for those that every program tries and does without.
+//! both hold. The kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`), but for those that are tried all the time and done without.
 //!
 //! A filter sees numbers and no memory. So `clone3`, whose flags are in memory, is no call of the table.
 

@@ -296,8 +296,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     (For::Keeper, &[SYS_kill], &[&[IsKept(0), Is(1, SIGKILL as u32)]]),
 ];
 
-/// Calls that libraries try in every process and do without: nobody needs to be told of their refusal.
-pub(crate) const EXPECTED: &[c_long] = &[SYS_clone3];
+/// Calls that are tried in every process, or for every kernel, and done without: nobody needs to be told of their refusal.
+pub(crate) const EXPECTED: &[c_long] = &[SYS_clone3, SYS_memfd_create];
 
 /// Flags of `clone` for namespaces of its own, for another parent, and for a tracer's child.
 const NEW_SURROUNDINGS: u32 = (CLONE_NEWNS
