@@ -19,9 +19,9 @@ fn add_count(_acc: &impl Accelerator<2>, x: GlobalRef<u32, 2>, mut y: OwnElement
 #[kernel]
 async fn add_sum(
     acc: &impl BlockAccelerator<1>,
-    x: &[u32],
+    _x: &[u32],
     sums: OwnBlock<u32>,
-    #[shared(x.len())] mut scratch: SharedWrite<u32>,
+    #[shared(_x.len())] mut scratch: SharedWrite<u32>,
 ) {
     for own in scratch.own() {
         *own = 1;
