@@ -94,6 +94,8 @@ macro_rules! function {
             $($name: $of,)*
         }
 
+        // The braces are the closure's.
+        #[allow(unused_braces)]
         #[::quipu::prelude::device]
         impl $trait for Closure {
             fn apply(self, $($x: $from),*) -> $to {

@@ -8,9 +8,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{
-    Answer, Fault, division, library, llvm, object, print, variables, words, workgroup,
-};
+use super::{Answer, Fault, division, library, llvm, object, print, variables, words, workgroup};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;

@@ -222,7 +222,7 @@ impl<T: Float> Complex<T> {
         let (mut power, mut square, mut left) = (Self::ONE, self, exponent);
         while left > 0 {
             if left % 2 == 1 {
-                power = power * square;
+                power *= square;
             }
             square = square * square;
             left /= 2;
@@ -595,7 +595,7 @@ mod tests {
         assert!(infinite.is_infinite() && !infinite.is_nan());
         assert_eq!(infinite.proj().re, f64::INFINITY);
         assert!(infinite.proj().im.is_sign_negative());
-        assert_eq!(Complex::I.proj(), Complex::I);
+        assert_eq!(Complex::<f64>::I.proj(), Complex::I);
         assert!(Complex::new(f64::NAN, 0.0).is_nan());
     }
 

@@ -54,7 +54,7 @@ fn transfers_of_no_bytes_do_nothing(fixture: &dyn Fixture) {
                     }
                 }
                 queue.fill(none, &[1, 2], &[]).unwrap().wait().unwrap();
-                let within = queue.copy(none, none, 0, &[], &[before.clone()]);
+                let within = queue.copy(none, none, 0, &[], std::slice::from_ref(&before));
                 within.unwrap().wait().unwrap();
             }
             assert_eq!(read_all(&queue, &memory), [7; 16]);
