@@ -12,6 +12,8 @@ use crate::sampler::Sampler;
 use opencl_sys::*;
 use quipu_clc::{KernelInfo, LinkedKernel, MemoryAccess, ParameterKind};
 use quipu_kernel_ir::{KernelText, TextLanguage};
+use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::{CodeKey, ErrorKind, KernelAttributes, Passed, PortableKernel};
 use smallvec::SmallVec;
 use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
@@ -21,12 +23,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) struct Kernel {
-    pub(crate) code: Arc<KernelCode>,
+    /// The code for each device for which the program was built: one at least.
+    codes: Codes,
     program: Ref<Program>,
     arguments: Mutex<Arguments>,
     /// Why it may reach memory by pointers that it finds: the [kinds](Reach) that the program has said.
     reaches: AtomicU32,
 }
+
+/// Devices, and the code of a kernel for each.
+type Codes = Vec<(Ref<Device>, Arc<KernelCode>)>;
 
 /// What a program can say that a kernel reaches by pointers, in a set.
 #[derive(Clone, Copy)]
@@ -91,8 +97,45 @@ fn interned(name: &str) -> &'static str {
 }
 
 impl KernelCode {
+    fn new(built: &Built, info: &KernelInfo) -> Self {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        Self {
+            built: built.clone(),
+            name: interned(&info.name),
+            info: info.clone(),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            portable: OnceLock::new(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// True if both take the same arguments.
+    fn takes_what(&self, other: &Self) -> bool {
+        let alike = |one: &ParameterKind, other: &ParameterKind| match (one, other) {
+            (ParameterKind::Value { size: one, .. }, ParameterKind::Value { size: other, .. }) => {
+                one == other
+            }
+            // How memory is accessed is no matter of its type.
+            _ => std::mem::discriminant(one) == std::mem::discriminant(other),
+        };
+        let [one, other] = [self, other].map(|code| &code.info.parameters);
+        let mut pairs = one.iter().zip(other);
+        one.len() == other.len() && pairs.all(|(one, other)| alike(&one.kind, &other.kind))
+    }
+
+    /// What a device's own compiler says of the kernel, if the device has one, and it says so.
+    fn attributes(&self, device: &Device) -> Option<KernelAttributes> {
+        if device.is_native() {
+            return None;
+        }
+        let attributes = device.core.kernel_attributes(self);
+        attributes
+            .inspect_err(|error| tracing::debug!(kernel = self.name, "{error}"))
+            .ok()
+    }
+
     /// The kernel for devices that compile it themselves.
-    pub(crate) fn portable(&self) -> &Portable {
+    fn portable(&self) -> &Portable {
         self.portable.get_or_init(|| match &self.built.parts {
             Some(parts) => Arc::new(LinkedKernel {
                 parts: parts.clone(),
@@ -105,14 +148,6 @@ impl KernelCode {
                 options: self.built.options.to_string(),
             }),
         })
-    }
-
-    /// The type of that.
-    pub(crate) fn portable_type(&self) -> TypeId {
-        match self.built.parts {
-            Some(_) => TypeId::of::<LinkedKernel>(),
-            None => TypeId::of::<KernelText>(),
-        }
     }
 
     /// The kernel for work-groups of a size, compiled if it is not yet.
@@ -135,29 +170,41 @@ impl KernelCode {
 }
 
 impl Kernel {
-    fn make(program: &Ref<Program>, built: &Built, info: &KernelInfo) -> Result<Ref<Self>> {
-        static NUMBERS: AtomicU64 = AtomicU64::new(0);
-        let code = KernelCode {
-            built: built.clone(),
-            name: interned(&info.name),
-            info: info.clone(),
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
-            portable: OnceLock::new(),
-            last: Mutex::new(None),
-        };
-        Self::with(program.clone(), Arc::new(code), None)
+    /// A kernel of a program by its name, as it was built for each device.
+    fn make(
+        program: &Ref<Program>,
+        each: &[(Ref<Device>, Built)],
+        name: &str,
+    ) -> Result<Ref<Self>> {
+        let mut codes = Codes::new();
+        for (device, built) in each {
+            let mut kernels = built.kernels().iter();
+            let Some(info) = kernels.find(|kernel| kernel.name == name) else {
+                continue;
+            };
+            let known = codes.iter().find(|(_, code)| code.built.is(built));
+            let code = match known {
+                Some((_, code)) => code.clone(),
+                None => Arc::new(KernelCode::new(built, info)),
+            };
+            codes.push((device.clone(), code));
+        }
+        let (_, first) = codes.first().ok_or(Code(CL_INVALID_KERNEL_NAME))?;
+        let are_alike = codes.iter().all(|(_, code)| code.takes_what(first));
+        ensure(are_alike, CL_INVALID_KERNEL_DEFINITION)?;
+        Self::with(program.clone(), codes, None)
     }
 
     fn with(
         program: Ref<Program>,
-        code: Arc<KernelCode>,
+        codes: Codes,
         arguments: Option<Vec<Option<Argument>>>,
     ) -> Result<Ref<Self>> {
-        let arguments = arguments.unwrap_or_else(|| vec![None; code.info.parameters.len()]);
+        let arguments = arguments.unwrap_or_else(|| vec![None; codes[0].1.info.parameters.len()]);
         program.kernels.fetch_add(1, Ordering::AcqRel);
         // If there is no slot for it, the kernel is dropped, and counted out.
         Ref::new(Self {
-            code,
+            codes,
             program,
             arguments: Mutex::new(Arguments {
                 set: arguments,
@@ -175,18 +222,26 @@ impl Kernel {
         };
     }
 
-    /// True if it may reach memory by pointers that it finds, and not only by its arguments.
+    /// True if the program has said that it reaches memory by pointers that it finds.
     pub(crate) fn follows_pointers(&self) -> bool {
-        self.code.info.reaches_beyond || self.reaches.load(Ordering::Relaxed) != 0
+        self.reaches.load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn context(&self) -> &Ref<Context> {
         &self.program.context
     }
 
-    /// True if its program was built for a device.
-    pub(crate) fn is_built_for(&self, device: &Ref<Device>) -> bool {
-        self.program.is_built_for(device)
+    /// What is the same for all devices: its name, and what its parameters are.
+    pub(crate) fn code(&self) -> &Arc<KernelCode> {
+        &self.codes[0].1
+    }
+
+    /// The code for a device, if its program was built for that.
+    pub(crate) fn code_for(&self, device: &Ref<Device>) -> Result<&Arc<KernelCode>> {
+        let mut codes = self.codes.iter();
+        let code = codes.find(|(of, _)| of.is(device));
+        code.map(|(_, code)| code)
+            .ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))
     }
 
     pub(crate) fn arguments(&self) -> MutexGuard<'_, Arguments> {
@@ -205,7 +260,7 @@ impl Kernel {
         size: usize,
         value: *const c_void,
     ) -> Result<Argument> {
-        let parameter = self.code.info.parameters.get(index as usize);
+        let parameter = self.code().info.parameters.get(index as usize);
         let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
         Ok(match parameter.kind {
             ParameterKind::Value { size: wanted, .. } => {
@@ -272,7 +327,7 @@ impl Kernel {
         value: *const c_void,
     ) -> Result<Argument> {
         ensure(self.context().shares_memory, CL_INVALID_OPERATION)?;
-        let parameter = self.code.info.parameters.get(index as usize);
+        let parameter = self.code().info.parameters.get(index as usize);
         let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
         ensure(
             matches!(parameter.kind, ParameterKind::Memory(_)),
@@ -297,6 +352,37 @@ impl Kernel {
     }
 }
 
+/// A kernel that is asked about, and not launched.
+// SAFETY: no arguments are passed to it, so no launch runs the code. Each code has a number of its own.
+unsafe impl PortableKernel for KernelCode {
+    fn key(&self) -> CodeKey {
+        CodeKey::of::<Self>(self.number)
+    }
+
+    fn code_type(&self) -> TypeId {
+        match self.built.parts {
+            Some(_) => TypeId::of::<LinkedKernel>(),
+            None => TypeId::of::<KernelText>(),
+        }
+    }
+
+    fn code(&self) -> quipu_scheduler::Result<Arc<dyn Any + Send + Sync>> {
+        Ok(self.portable().clone())
+    }
+
+    fn pass(
+        &self,
+        _arguments: &[PackedArgument<'_>],
+        _passed: &mut Passed,
+    ) -> quipu_scheduler::Result<()> {
+        let refused = ErrorKind::InvalidArgument {
+            what: "launch a kernel",
+            problem: "it has no arguments yet".to_owned(),
+        };
+        Err(refused.into())
+    }
+}
+
 impl Drop for Kernel {
     fn drop(&mut self) {
         self.program.kernels.fetch_sub(1, Ordering::AcqRel);
@@ -312,15 +398,11 @@ pub(crate) unsafe extern "C" fn create_kernel(
     let body = || {
         let program = Ref::<Program>::of(program)?;
         ensure(!name.is_null(), CL_INVALID_VALUE)?;
-        let built = program.built()?;
+        let each = program.built_for_each()?;
         // SAFETY: the program passes a text that ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_str();
-        let mut kernels = built.kernels().iter();
-        let info = name
-            .ok()
-            .and_then(|name| kernels.find(|kernel| kernel.name == name));
-        let info = info.ok_or(Code(CL_INVALID_KERNEL_NAME))?;
-        Ok(Kernel::make(&program, &built, info)?.give())
+        let name = name.map_err(|_| Code(CL_INVALID_KERNEL_NAME))?;
+        Ok(Kernel::make(&program, &each, name)?.give())
     };
     // SAFETY: the program passes where the code goes.
     unsafe { create(code, body) }
@@ -335,8 +417,8 @@ pub(crate) unsafe extern "C" fn create_kernels_in_program(
 ) -> cl_int {
     entry(|| {
         let program = Ref::<Program>::of(program)?;
-        let built = program.built()?;
-        let infos = built.kernels();
+        let each = program.built_for_each()?;
+        let infos = each[0].1.kernels();
         ensure(
             kernels.is_null() || count as usize >= infos.len(),
             CL_INVALID_VALUE,
@@ -344,7 +426,7 @@ pub(crate) unsafe extern "C" fn create_kernels_in_program(
         if !kernels.is_null() {
             let made: Result<Vec<_>> = infos
                 .iter()
-                .map(|info| Kernel::make(&program, &built, info))
+                .map(|info| Kernel::make(&program, &each, &info.name))
                 .collect();
             for (number, kernel) in made?.iter().enumerate() {
                 // SAFETY: the program passes room for as many, as was just compared.
@@ -364,7 +446,11 @@ pub(crate) unsafe extern "C" fn clone_kernel(kernel: cl_kernel, code: *mut cl_in
     let body = || {
         let kernel = Ref::<Kernel>::of(kernel)?;
         let arguments = kernel.arguments().set.clone();
-        let clone = Kernel::with(kernel.program.clone(), kernel.code.clone(), Some(arguments))?;
+        let clone = Kernel::with(
+            kernel.program.clone(),
+            kernel.codes.clone(),
+            Some(arguments),
+        )?;
         let reaches = kernel.reaches.load(Ordering::Relaxed);
         clone.reaches.store(reaches, Ordering::Relaxed);
         Ok(clone.give())
@@ -412,12 +498,12 @@ pub(crate) unsafe extern "C" fn get_kernel_info(
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
         match name {
-            CL_KERNEL_FUNCTION_NAME => answer.text(kernel.code.name),
-            CL_KERNEL_NUM_ARGS => answer.value(kernel.code.info.parameters.len() as cl_uint),
+            CL_KERNEL_FUNCTION_NAME => answer.text(kernel.code().name),
+            CL_KERNEL_NUM_ARGS => answer.value(kernel.code().info.parameters.len() as cl_uint),
             CL_KERNEL_REFERENCE_COUNT => answer.value(kernel.references()),
             CL_KERNEL_CONTEXT => answer.value(kernel.context().handle()),
             CL_KERNEL_PROGRAM => answer.value(kernel.program.handle()),
-            CL_KERNEL_ATTRIBUTES => answer.text(&kernel.code.info.attributes.join(" ")),
+            CL_KERNEL_ATTRIBUTES => answer.text(&kernel.code().info.attributes.join(" ")),
             _ => fail(CL_INVALID_VALUE),
         }
     })
@@ -434,7 +520,7 @@ pub(crate) unsafe extern "C" fn get_kernel_arg_info(
 ) -> cl_int {
     entry(|| {
         let kernel = Ref::<Kernel>::of(kernel)?;
-        let parameter = kernel.code.info.parameters.get(index as usize);
+        let parameter = kernel.code().info.parameters.get(index as usize);
         let parameter = parameter.ok_or(Code(CL_INVALID_ARG_INDEX))?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
@@ -486,11 +572,17 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
         let device = kernel.device(device)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
-        let required = kernel.code.info.required_local_size;
+        let code = kernel.code_for(&device);
+        let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
+        let required = code.info.required_local_size;
         match name {
             CL_KERNEL_WORK_GROUP_SIZE => answer.value(match required {
                 Some(size) => size.iter().map(|size| *size as usize).product(),
-                None => device.most_items(),
+                None => {
+                    let attributes = code.attributes(&device);
+                    let most = attributes.map(|attributes| attributes.max_block_threads as usize);
+                    most.unwrap_or(usize::MAX).min(device.most_items())
+                }
             }),
             CL_KERNEL_COMPILE_WORK_GROUP_SIZE => {
                 answer.slice(&required.unwrap_or_default().map(|size| size as usize))
@@ -505,11 +597,22 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
                         Argument::Local(bytes) => *bytes,
                         _ => 0,
                     });
-                let own = kernel.code.info.local_bytes;
+                let attributes = code.attributes(&device);
+                let own = attributes.and_then(|attributes| attributes.shared_bytes);
+                let own = own.unwrap_or(code.info.local_bytes);
                 answer.value::<cl_ulong>(bytes.fold(own, u64::saturating_add))
             }
-            CL_KERNEL_PRIVATE_MEM_SIZE => answer.value::<cl_ulong>(0),
-            CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => answer.value(8_usize),
+            CL_KERNEL_PRIVATE_MEM_SIZE => {
+                let attributes = code.attributes(&device);
+                let own = attributes.and_then(|attributes| attributes.private_bytes);
+                answer.value::<cl_ulong>(own.unwrap_or(0))
+            }
+            CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => {
+                let attributes = code.attributes(&device);
+                let multiple = attributes.and_then(|attributes| attributes.preferred_block_threads);
+                let multiple = multiple.map(|multiple| multiple as usize);
+                answer.value(multiple.unwrap_or_else(|| device.preferred_multiple()))
+            }
             // Only kernels of custom devices have a global size of their own.
             _ => fail(CL_INVALID_VALUE),
         }
@@ -530,6 +633,8 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
     entry(|| {
         let kernel = Ref::<Kernel>::of(kernel)?;
         let device = kernel.device(device)?;
+        // What sub-groups other devices have, none says.
+        ensure(device.is_native(), CL_INVALID_OPERATION)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
         let given = || {
@@ -552,7 +657,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                 answer.value(1_usize)
             }
             CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT => {
-                let required = kernel.code.info.required_local_size;
+                let required = kernel.code().info.required_local_size;
                 let required = required.map(|size| size.map(|size| size as usize));
                 let local = match given()? {
                     [1] => required.unwrap_or([device.most_items_along()[0], 1, 1]),

@@ -414,10 +414,7 @@ pub(crate) unsafe extern "C" fn command_nd_range_kernel(
         }
         let asserts = asserts.unwrap_or(0) | buffer.asserts;
         ensure(asserts == 0 || !local_size.is_null(), CL_INVALID_VALUE)?;
-        ensure(
-            kernel.is_built_for(&queue.device),
-            CL_INVALID_PROGRAM_EXECUTABLE,
-        )?;
+        kernel.code_for(&queue.device)?;
         // SAFETY: the program passes as many numbers as there are dimensions.
         let shape = unsafe { Shape::new(dimensions, global_offset, global_size, local_size) }?;
         let is_mutable = buffer.flags & CL_COMMAND_BUFFER_MUTABLE_KHR != 0;

@@ -87,11 +87,7 @@ impl Dispatch {
         if !self.is_complete() || self.shape.global.contains(&0) {
             return Ok(());
         }
-        ensure(
-            self.kernel.is_built_for(&queue.device),
-            CL_INVALID_PROGRAM_EXECUTABLE,
-        )?;
-        let (code, device) = (&self.kernel.code, &queue.device);
+        let (code, device) = (self.kernel.code_for(&queue.device)?, &queue.device);
         let launch = Arc::new(Launch::new(code, device, self.shape, &self.arguments)?);
         self.prepared = Some(Prepared::new(queue, launch, self.follows_pointers)?);
         Ok(())

@@ -220,7 +220,12 @@ impl Kernel {
         {
             return Ok(last.clone());
         }
-        let new = Arc::new(Launch::new(&self.code, device, *shape, &arguments.set)?);
+        let new = Arc::new(Launch::new(
+            self.code_for(device)?,
+            device,
+            *shape,
+            &arguments.set,
+        )?);
         arguments.last = Some(new.clone());
         Ok(new)
     }
@@ -247,10 +252,7 @@ unsafe fn enqueue_as(
         let queue = Ref::<Queue>::of(queue)?;
         let kernel = Ref::<Kernel>::of(kernel)?;
         ensure(kernel.context().is(&queue.context), CL_INVALID_CONTEXT)?;
-        ensure(
-            kernel.is_built_for(&queue.device),
-            CL_INVALID_PROGRAM_EXECUTABLE,
-        )?;
+        kernel.code_for(&queue.device)?;
         // SAFETY: the program passes as many numbers as there are dimensions.
         let shape = unsafe { Shape::new(dimensions, global_offset, global_size, local_size) }?;
         // SAFETY: as the program promises.
@@ -328,10 +330,7 @@ pub(crate) unsafe extern "C" fn get_kernel_suggested_local_work_size(
         let queue = Ref::<Queue>::of(queue)?;
         let kernel = Ref::<Kernel>::of(kernel)?;
         ensure(kernel.context().is(&queue.context), CL_INVALID_CONTEXT)?;
-        ensure(
-            kernel.is_built_for(&queue.device),
-            CL_INVALID_PROGRAM_EXECUTABLE,
-        )?;
+        let code = kernel.code_for(&queue.device)?;
         ensure((1..=3).contains(&dimensions), CL_INVALID_WORK_DIMENSION)?;
         ensure(!global_size.is_null(), CL_INVALID_GLOBAL_WORK_SIZE)?;
         ensure(!suggested.is_null(), CL_INVALID_VALUE)?;
@@ -340,7 +339,7 @@ pub(crate) unsafe extern "C" fn get_kernel_suggested_local_work_size(
         // SAFETY: the program passes as many numbers as there are dimensions.
         let global = unsafe { sizes(dimensions as usize, global_size, 1) };
         ensure(!global.contains(&0), CL_INVALID_GLOBAL_WORK_SIZE)?;
-        let chosen = chosen_local_size(&kernel.code, &queue.device, global, None)?;
+        let chosen = chosen_local_size(code, &queue.device, global, None)?;
         for (axis, size) in chosen.iter().enumerate().take(dimensions as usize) {
             // SAFETY: the program passes room for as many numbers as there are dimensions.
             unsafe { suggested.add(axis).write(*size as usize) };

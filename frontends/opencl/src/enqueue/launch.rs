@@ -100,7 +100,7 @@ impl Launch {
             groups: 0,
             arguments: Vec::with_capacity(set.len()),
             memories: SmallVec::new(),
-            follows_pointers: false,
+            follows_pointers: code.info.reaches_beyond,
         };
         let mut local_bytes = code.info.local_bytes;
         for (set, parameter) in set.iter().zip(&code.info.parameters) {
@@ -233,15 +233,15 @@ impl NativeKernel for Launching {
 // parameters as the program set it, and each code has a number of its own.
 unsafe impl PortableKernel for Launching {
     fn key(&self) -> CodeKey {
-        CodeKey::of::<KernelCode>(self.0.code.number)
+        self.0.code.key()
     }
 
     fn code_type(&self) -> TypeId {
-        self.0.code.portable_type()
+        self.0.code.code_type()
     }
 
     fn code(&self) -> quipu_scheduler::Result<Arc<dyn Any + Send + Sync>> {
-        Ok(self.0.code.portable().clone())
+        self.0.code.code()
     }
 
     fn pass(

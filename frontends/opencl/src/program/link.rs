@@ -68,7 +68,7 @@ fn parts_of(mut bytes: &[u8]) -> Option<Arc<[Part]>> {
 /// A binary that was read.
 #[derive(PartialEq, Eq)]
 pub(super) enum Read {
-    Text { source: String, options: String },
+    Text { source: Arc<str>, options: Arc<str> },
     Unit { kind: u8, unit: Arc<Unit> },
     Parts { kind: u8, parts: Arc<[Part]> },
 }
@@ -76,7 +76,10 @@ pub(super) enum Read {
 impl Read {
     pub(super) fn new(bytes: &[u8]) -> Option<Self> {
         if let Some((source, options)) = of_binary(bytes) {
-            return Some(Self::Text { source, options });
+            return Some(Self::Text {
+                source: source.into(),
+                options: options.into(),
+            });
         }
         if let Some(rest) = bytes.strip_prefix(PARTS) {
             let (kind, parts) = rest.split_first()?;
@@ -90,23 +93,41 @@ impl Read {
         })
     }
 
-    /// The text of a program that is made of it, and what is known of that.
-    pub(super) fn into_parts(self) -> (String, Origin, Build) {
+    /// What may be linked of it.
+    pub(super) fn linkable(&self) -> Option<Linkable> {
         match self {
-            Self::Text { source, options } => {
-                (source, Origin::Binary(options.into()), Build::none())
-            }
-            Self::Unit { kind, unit } => {
-                let build = Build::of_binary(kind, Linkable::of_unit(unit.clone()));
-                (String::new(), Origin::Unit(unit), build)
-            }
-            Self::Parts { kind, parts } => {
-                let build = Build::of_binary(kind, Linkable::of_parts(parts.clone()));
-                (String::new(), Origin::Parts(parts), build)
-            }
+            Self::Text { .. } => None,
+            Self::Unit { unit, .. } => Some(Linkable::of_unit(unit.clone())),
+            Self::Parts { parts, .. } => Some(Linkable::of_parts(parts.clone())),
+        }
+    }
+
+    /// What is known of a program that is made of it.
+    pub(super) fn build(&self) -> Build {
+        let made: Option<fn(Linkable) -> Made> = match self {
+            Self::Unit { kind: b'o', .. } | Self::Parts { kind: b'o', .. } => Some(Made::Object),
+            Self::Unit { kind: b'l', .. } | Self::Parts { kind: b'l', .. } => Some(Made::Library),
+            _ => None,
+        };
+        Build {
+            made: made.zip(self.linkable()).map(|(made, of)| made(of)),
+            ..Build::none()
+        }
+    }
+
+    /// It as a program has passed it.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Text { source, options } => super::binary(source, options),
+            Self::Unit { kind, unit } => binary(*kind, unit),
+            Self::Parts { kind, parts } => binary_of_parts(*kind, parts),
         }
     }
 }
+
+/// What a log says of bitcode for a device that does not run what this machine's compiler makes.
+pub(super) const OF_PROCESSORS: &str = "error: a binary of a program that was compiled or linked by itself is for processors of this machine; \
+    build the program from its texts for other devices";
 
 /// What a log says of bitcode that is linked with texts.
 const OF_SEVERAL: &str = "error: binaries for processors of this machine and others are linked; compile all parts from their texts";
@@ -119,20 +140,6 @@ fn are_compiled_here(parts: &[Part]) -> bool {
     })
 }
 
-impl Build {
-    /// What is known of a binary of this kind.
-    fn of_binary(kind: u8, linkable: Linkable) -> Self {
-        Self {
-            made: match kind {
-                b'o' => Some(Made::Object(linkable)),
-                b'l' => Some(Made::Library(linkable)),
-                _ => None,
-            },
-            ..Self::none()
-        }
-    }
-}
-
 impl Linkable {
     pub(super) fn binary(&self, kind: u8) -> Vec<u8> {
         match (&self.parts, &self.unit) {
@@ -143,7 +150,7 @@ impl Linkable {
     }
 
     /// Parts that this machine's compiler has not seen.
-    pub(super) fn of_parts(parts: Arc<[Part]>) -> Self {
+    fn of_parts(parts: Arc<[Part]>) -> Self {
         Self {
             unit: None,
             parts: Some(parts),
@@ -215,8 +222,9 @@ impl Program {
                 parts: parts.clone(),
                 is_linked: false,
             };
+            let (description, _) = self.read_there(numbers, &asked)?;
             return Ok(Linkable {
-                warnings: self.read_there(numbers, &asked)?.log,
+                warnings: description.log,
                 ..Linkable::of_parts(parts)
             });
         }
@@ -238,7 +246,7 @@ impl Program {
     ) -> std::result::Result<Built, NotBuilt> {
         let Linkable { unit, parts, .. } = Linkable::of(linkables)?;
         let built = match (&unit, &parts) {
-            (_, None) if !self.are_native(numbers) => {
+            (_, None) if !self.has_native(numbers) => {
                 return Err(ClcError::Refused(OF_PROCESSORS.into()).into());
             }
             (Some(unit), _) => Built::read_here(quipu_clc::Program::of(unit)?),
@@ -322,6 +330,45 @@ fn is_for_library(options: &str) -> Result<bool> {
     Ok(words.any(|word| word == "-create-library"))
 }
 
+/// What is linked, and the numbers of the devices for which it is.
+struct Group {
+    linkables: Vec<Linkable>,
+    numbers: Vec<usize>,
+}
+
+/// What is linked of programs, and for which of the devices. Those for which nothing was compiled are left out, and those that
+/// have no linker.
+fn groups(programs: &[Ref<Program>], devices: &[Ref<Device>]) -> Result<Vec<Group>> {
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, device) in devices.iter().enumerate() {
+        let linkables = programs
+            .iter()
+            .filter_map(|program| program.linkable(device));
+        let linkables: Vec<_> = linkables.collect();
+        if linkables.is_empty() || !device.links() {
+            continue;
+        }
+        ensure(linkables.len() == programs.len(), CL_INVALID_OPERATION)?;
+        match groups.iter_mut().find(|group| group.linkables == linkables) {
+            Some(group) => group.numbers.push(number),
+            None => groups.push(Group {
+                linkables,
+                numbers: vec![number],
+            }),
+        }
+    }
+    ensure(!groups.is_empty(), CL_INVALID_OPERATION)?;
+    Ok(groups)
+}
+
+impl Program {
+    /// What it was compiled to for a device, if it was compiled to be linked.
+    fn linkable(&self, device: &Ref<Device>) -> Option<Linkable> {
+        let number = self.devices.iter().position(|of| of.is(device))?;
+        self.builds()[number].made.as_ref()?.linkable().cloned()
+    }
+}
+
 #[unsafe(export_name = "clLinkProgram")]
 pub(crate) unsafe extern "C" fn link_program(
     context: cl_context,
@@ -354,6 +401,9 @@ pub(crate) unsafe extern "C" fn link_program(
             .map(|program| Ref::<Program>::of(*program))
             .collect();
         let programs = programs?;
+        let are_ours = programs.iter().all(|program| program.context.is(&context));
+        ensure(are_ours, CL_INVALID_CONTEXT)?;
+        let is_listed = !devices.is_empty();
         let devices: Vec<_> = match devices {
             [] => context.devices.clone(),
             some => {
@@ -361,36 +411,27 @@ pub(crate) unsafe extern "C" fn link_program(
                 devices.collect::<Result<_>>()?
             }
         };
-        let link = devices.iter().all(|device| device.links());
-        ensure(link, CL_LINKER_NOT_AVAILABLE)?;
+        let links = |device: &Ref<Device>| device.links();
+        let has_linker = match is_listed {
+            true => devices.iter().all(links),
+            false => devices.iter().any(links),
+        };
+        ensure(has_linker, CL_LINKER_NOT_AVAILABLE)?;
         // SAFETY: the program passes a text that ends with a zero.
         let options = unsafe { options_of(options) };
         let is_library = is_for_library(&options)?;
-        let mut linkables = Vec::new();
-        for program in &programs {
-            for device in &devices {
-                let number = program.devices.iter().position(|of| of.is(device));
-                let builds = program.builds();
-                let made = number.and_then(|number| builds[number].made.as_ref());
-                let linkable = made.and_then(Made::linkable);
-                let linkable = linkable.ok_or(Code(CL_INVALID_OPERATION))?;
-                // One that was compiled for several devices at once is one.
-                if device.is(&devices[0]) {
-                    linkables.push(linkable.clone());
-                }
-            }
-        }
+        let groups = groups(&programs, &devices)?;
         let linked = Program::create(context, devices, "", Origin::Linked, Build::none())?;
-        let numbers: Vec<usize> = (0..linked.devices.len()).collect();
         let codes = [CL_INVALID_LINKER_OPTIONS, CL_LINK_PROGRAM_FAILURE];
-        let result = linked.make(&numbers, &options, codes, || {
-            if is_library {
-                return Ok(Made::Library(Linkable::of(&linkables)?));
-            }
-            let built = linked.link(&numbers, &linkables)?;
-            linked.check_variables(&numbers, &built)?;
-            Ok(Made::Executable(built))
-        });
+        let mut result = Ok(());
+        for Group { linkables, numbers } in groups {
+            result = result.and(linked.make(&numbers, &options, codes, || {
+                Ok(match is_library {
+                    true => Made::Library(Linkable::of(&linkables)?),
+                    false => Made::Executable(linked.link(&numbers, &linkables)?),
+                })
+            }));
+        }
         let handle = linked.give();
         // SAFETY: the program gave the function to be called so.
         outcome = unsafe { call_back(call, handle, data, result) };
@@ -421,12 +462,11 @@ mod tests {
         let module = Part::SpirV([3, 2, 0x23, 7].into());
         let parts: Arc<[Part]> = [text, module].into();
         let bytes = binary_of_parts(b'o', &parts);
-        let (_, Origin::Parts(read), build) = Read::new(&bytes).unwrap().into_parts() else {
-            panic!("another binary")
-        };
-        assert_eq!(read, parts);
+        let read = Read::new(&bytes).unwrap();
+        assert_eq!(read.linkable().unwrap().parts.unwrap(), parts);
+        assert_eq!(read.bytes(), bytes);
         assert_eq!(
-            build.made.unwrap().binary_type(),
+            read.build().made.unwrap().binary_type(),
             CL_PROGRAM_BINARY_TYPE_COMPILED_OBJECT
         );
         // The first part by itself is one, too.

@@ -20,7 +20,7 @@ use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
 use quipu_clc::{ClcError, Description, KernelInfo, Part, Unit};
-use reading::NotBuilt;
+use reading::{NotBuilt, accepted};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,12 +40,8 @@ object!(Program, CL_INVALID_PROGRAM);
 /// What a program was made of.
 enum Origin {
     Text,
-    /// A binary of a program of a text that was compiled with these options.
-    Binary(Arc<str>),
-    /// A binary of a program that was compiled or linked by itself, as bitcode.
-    Unit(Arc<Unit>),
-    /// The same, as the parts that it was compiled or linked of.
-    Parts(Arc<[Part]>),
+    /// A binary for each device.
+    Binaries(Vec<Read>),
     /// A module of SPIR-V.
     Il(Il),
     /// Others, by linking.
@@ -71,7 +67,7 @@ enum Made {
 }
 
 /// What a program was compiled to, or several that were linked to a library.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Linkable {
     /// By this machine's compiler; none if a device's driver has looked at it, of a program without native devices.
     unit: Option<Arc<Unit>>,
@@ -91,6 +87,8 @@ pub(crate) struct Built {
     pub(crate) source: Arc<str>,
     /// Of a program that was linked, or is SPIR-V, what devices link that do not run native code.
     pub(crate) parts: Option<Arc<[Part]>>,
+    /// The number of the device whose driver has read it, if one has.
+    read_by: Option<u32>,
     /// Of a program that was linked, what it was read from.
     unit: Option<Arc<Unit>>,
 }
@@ -104,18 +102,27 @@ impl Built {
         };
         Self {
             program: Some(Arc::new(program)),
-            ..Self::read_there(description)
+            ..Self::of(description)
         }
     }
 
     /// A program that a device's driver has read.
-    fn read_there(description: Description) -> Self {
+    fn read_there((description, device): (Description, u32)) -> Self {
+        Self {
+            read_by: Some(device),
+            ..Self::of(description)
+        }
+    }
+
+    /// A program of which nothing but this is known.
+    fn of(description: Description) -> Self {
         Self {
             description: Arc::new(description),
             program: None,
             options: "".into(),
             source: "".into(),
             parts: None,
+            read_by: None,
             unit: None,
         }
     }
@@ -127,6 +134,11 @@ impl Built {
             options: options.into(),
             ..self
         }
+    }
+
+    /// True if both are of one build.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.description, &other.description)
     }
 
     pub(crate) fn kernels(&self) -> &[KernelInfo] {
@@ -195,10 +207,6 @@ impl Build {
     }
 }
 
-/// What a log says of bitcode for a device that does not run what this machine's compiler makes.
-const OF_PROCESSORS: &str = "error: a binary of a program that was compiled or linked by itself is for processors of this machine; \
-    build the program from its texts for other devices";
-
 /// What a binary begins with. The number is that of its form.
 const BINARY: &[u8; 16] = b"Quipu program 1\n";
 
@@ -242,22 +250,22 @@ impl Program {
         self.builds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it was built to; the same for each device for which it was.
-    pub(crate) fn built(&self) -> Result<Built> {
-        let builds = self.builds();
-        let mut made = builds.iter().filter_map(|build| build.made.as_ref());
-        let built = made.find_map(Made::executable).cloned();
-        built.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))
+    /// What it was built to for the first device for which it was.
+    fn built(&self) -> Result<Built> {
+        Ok(self.built_for_each()?.swap_remove(0).1)
     }
 
-    /// True if it was built for a device.
-    pub(crate) fn is_built_for(&self, device: &Ref<Device>) -> bool {
+    /// The devices for which it was built, of which there is one at least, and what it was built to for each.
+    pub(crate) fn built_for_each(&self) -> Result<Vec<(Ref<Device>, Built)>> {
         let builds = self.builds();
-        let mut pairs = self.devices.iter().zip(builds.iter());
-        pairs.any(|(of, build)| {
-            let made = build.made.as_ref();
-            of.is(device) && made.and_then(Made::executable).is_some()
-        })
+        let pairs = self.devices.iter().zip(builds.iter());
+        let built = pairs.filter_map(|(device, build)| {
+            let built = build.made.as_ref().and_then(Made::executable)?;
+            Some((device.clone(), built.clone()))
+        });
+        let built: Vec<_> = built.collect();
+        ensure(!built.is_empty(), CL_INVALID_PROGRAM_EXECUTABLE)?;
+        Ok(built)
     }
 
     fn is_il(&self) -> bool {
@@ -298,8 +306,8 @@ impl Program {
         }
     }
 
-    /// Has something made of the program for some of its devices, and keeps how that went. The codes are those of options
-    /// that are none, and of a text that is at fault.
+    /// Has something made of the program for some of its devices, of which each may refuse it, and keeps how that went. The
+    /// codes are those of options that are none, and of a text that is at fault.
     fn make(
         &self,
         numbers: &[usize],
@@ -325,76 +333,87 @@ impl Program {
                 builds[*number] = build(CL_BUILD_IN_PROGRESS);
             }
         }
-        let (build, result) = match make() {
-            Ok(made) => {
-                let mut build = build(CL_BUILD_SUCCESS);
-                build.log = made.warnings().to_owned();
-                build.made = Some(made);
-                (build, Ok(()))
-            }
-            Err(error) => {
-                let mut build = build(CL_BUILD_ERROR);
-                build.log = error.log();
-                (build, fail(error.code(codes)))
-            }
-        };
-        let mut builds = self.builds();
+        let made = make();
+        let (mut ended, mut result) = (Vec::new(), Ok(()));
         for number in numbers {
-            builds[*number] = build.clone();
+            let refused = match &made {
+                Ok(made) => accepted(&self.devices[*number], made).err(),
+                Err(_) => None,
+            };
+            ended.push(match (&made, &refused) {
+                (Ok(made), None) => Build {
+                    log: made.warnings().to_owned(),
+                    made: Some(made.clone()),
+                    ..build(CL_BUILD_SUCCESS)
+                },
+                (_, Some(error)) | (Err(error), None) => {
+                    result = result.and(fail(error.code(codes)));
+                    Build {
+                        log: error.log(),
+                        ..build(CL_BUILD_ERROR)
+                    }
+                }
+            });
+        }
+        let mut builds = self.builds();
+        for (number, build) in numbers.iter().zip(ended) {
+            builds[*number] = build;
         }
         result
     }
 
     /// Builds the program for some of its devices.
     fn build(&self, numbers: &[usize], options: &str) -> Result<()> {
+        let Origin::Binaries(binaries) = &self.origin else {
+            return self.build_alike(numbers, options);
+        };
+        // Devices whose binaries are the same share what is made of them.
+        let mut result = Ok(());
+        let mut left = numbers.to_vec();
+        while let Some(first) = left.first().copied() {
+            let is_alike = |number: &usize| binaries[*number] == binaries[first];
+            let (alike, others) = left.into_iter().partition::<Vec<_>, _>(is_alike);
+            result = result.and(self.build_alike(&alike, options));
+            left = others;
+        }
+        result
+    }
+
+    /// The binary of the program for devices that share one, if it was made of binaries.
+    fn binary_for(&self, numbers: &[usize]) -> Option<&Read> {
+        match (&self.origin, numbers.first()) {
+            (Origin::Binaries(binaries), Some(first)) => Some(&binaries[*first]),
+            _ => None,
+        }
+    }
+
+    /// Builds the program for devices for which it is made of the same.
+    fn build_alike(&self, numbers: &[usize], options: &str) -> Result<()> {
+        let binary = self.binary_for(numbers);
         // A binary is compiled already: what it was compiled with is what counts.
-        let used = match &self.origin {
-            Origin::Binary(options) => options,
-            Origin::Linked => return fail(CL_INVALID_OPERATION),
-            _ => options,
+        let (source, used) = match (&self.origin, binary) {
+            (Origin::Linked, _) => return fail(CL_INVALID_OPERATION),
+            (_, Some(Read::Text { source, options })) => (source, &**options),
+            _ => (&self.source, options),
         };
         let used = &self.with_truth_of_images(used);
         let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
         self.make(numbers, options, codes, || {
-            let built = match &self.origin {
-                Origin::Unit(unit) if self.are_native(numbers) => {
-                    let program = quipu_clc::Program::of(unit)?;
-                    Built {
-                        unit: Some(unit.clone()),
-                        ..Built::read_here(program)
-                    }
+            let built = match (&self.origin, binary.and_then(Read::linkable)) {
+                (_, Some(linkable)) => self.link(numbers, &[linkable])?,
+                (Origin::Il(_), None) => {
+                    self.link(numbers, &[self.compile(numbers, options, &[])?])?
                 }
-                Origin::Unit(_) => return Err(ClcError::Refused(OF_PROCESSORS.into()).into()),
-                Origin::Parts(parts) => self.link(numbers, &[Linkable::of_parts(parts.clone())])?,
-                Origin::Il(_) => self.link(numbers, &[self.compile(numbers, options, &[])?])?,
-                _ => self.read(numbers, used)?,
+                _ => self.read(numbers, source, used)?,
             };
-            self.check_variables(numbers, &built)?;
             Ok(Made::Executable(built))
         })
-    }
-
-    fn are_native(&self, numbers: &[usize]) -> bool {
-        let mut devices = numbers.iter().map(|number| &self.devices[*number]);
-        devices.all(|device| device.is_native())
     }
 
     /// True if one of these devices runs native code: only this machine's compiler makes that.
     fn has_native(&self, numbers: &[usize]) -> bool {
         let mut devices = numbers.iter().map(|number| &self.devices[*number]);
         devices.any(|device| device.is_native())
-    }
-
-    /// Fails if kernels share variables on devices that do not run native code.
-    fn check_variables(
-        &self,
-        numbers: &[usize],
-        built: &Built,
-    ) -> std::result::Result<(), NotBuilt> {
-        match built.variable_bytes() != 0 && !self.are_native(numbers) {
-            true => Err(ClcError::Refused(quipu_clc::SHARED_VARIABLES.into()).into()),
-            false => Ok(()),
-        }
     }
 
     /// Options with what has the compiler not say that there are images, where a device of the context has none.
@@ -490,7 +509,7 @@ pub(crate) unsafe extern "C" fn create_program_with_binary(
             .iter()
             .map(|device| context.device(*device))
             .collect();
-        let mut known: Option<Read> = None;
+        let mut read = Vec::new();
         let mut result = Ok(());
         for (number, (length, binary)) in lengths.iter().zip(binaries).enumerate() {
             let status = if *length == 0 || binary.is_null() {
@@ -498,13 +517,13 @@ pub(crate) unsafe extern "C" fn create_program_with_binary(
             } else {
                 // SAFETY: the program passes so many bytes.
                 let bytes = unsafe { std::slice::from_raw_parts(*binary, *length) };
-                match Read::new(bytes) {
-                    // All are of one program.
-                    Some(read) if known.as_ref().is_none_or(|known| *known == read) => {
-                        known = Some(read);
-                        CL_SUCCESS
-                    }
-                    _ => CL_INVALID_BINARY,
+                let known = Read::new(bytes);
+                let is_one = known.is_some();
+                read.extend(known);
+                if is_one {
+                    CL_SUCCESS
+                } else {
+                    CL_INVALID_BINARY
                 }
             };
             if !statuses.is_null() {
@@ -514,8 +533,15 @@ pub(crate) unsafe extern "C" fn create_program_with_binary(
             result = result.and(ensure(status == CL_SUCCESS, status));
         }
         result?;
-        let (source, origin, build) = known.ok_or(Code(CL_INVALID_BINARY))?.into_parts();
-        Ok(Program::create(context, devices?, &source, origin, build)?.give())
+        let builds: Vec<Build> = read.iter().map(Read::build).collect();
+        let source = match &read[0] {
+            Read::Text { source, .. } => source.clone(),
+            Read::Unit { .. } | Read::Parts { .. } => "".into(),
+        };
+        let origin = Origin::Binaries(read);
+        let program = Program::create(context, devices?, &source, origin, Build::none())?;
+        *program.builds() = builds;
+        Ok(program.give())
     };
     // SAFETY: the program passes where the code goes.
     unsafe { create(code, body) }
@@ -626,12 +652,11 @@ pub(crate) unsafe extern "C" fn get_program_info(
         let answer = unsafe { Answer::new(size, value, size_ret) };
         let binaries = || -> Vec<Vec<u8>> {
             let builds = program.builds();
-            let binaries = builds.iter().map(|build| match &build.made {
-                Some(made) => made.binary(),
-                None => match &program.origin {
-                    Origin::Binary(options) => binary(&program.source, options),
-                    _ => Vec::new(),
-                },
+            let binaries = builds.iter().enumerate();
+            let binaries = binaries.map(|(number, build)| match (&build.made, &program.origin) {
+                (Some(made), _) => made.binary(),
+                (None, Origin::Binaries(binaries)) => binaries[number].bytes(),
+                _ => Vec::new(),
             });
             binaries.collect()
         };
@@ -704,9 +729,7 @@ pub(crate) unsafe extern "C" fn get_program_build_info(
                 let made = build.made.as_ref();
                 // A binary of a program that was built is that before it is built again.
                 let unbuilt = match program.origin {
-                    Origin::Binary(_) | Origin::Unit(_) | Origin::Parts(_) => {
-                        CL_PROGRAM_BINARY_TYPE_EXECUTABLE
-                    }
+                    Origin::Binaries(_) => CL_PROGRAM_BINARY_TYPE_EXECUTABLE,
                     Origin::Text | Origin::Il(_) | Origin::Linked => CL_PROGRAM_BINARY_TYPE_NONE,
                 };
                 answer.value(made.map_or(unbuilt, Made::binary_type))

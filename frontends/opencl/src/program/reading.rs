@@ -6,7 +6,7 @@
 
 use super::*;
 use crate::code::code_of;
-use quipu_clc::ProgramText;
+use quipu_clc::{ProgramParts, ProgramText};
 use quipu_scheduler::ErrorKind;
 use std::any::Any;
 
@@ -67,35 +67,37 @@ impl Program {
     pub(super) fn read(
         &self,
         numbers: &[usize],
+        source: &Arc<str>,
         options: &str,
     ) -> std::result::Result<Built, NotBuilt> {
-        let source: Arc<str> = match self.devices.iter().all(|device| device.is_native()) {
-            true => self.source.clone(),
-            false => quipu_clc::with_includes(&self.source, options, &[])?.into(),
+        let included: Arc<str> = match self.devices.iter().all(|device| device.is_native()) {
+            true => source.clone(),
+            false => quipu_clc::with_includes(source, options, &[])?.into(),
         };
         if quipu_clc::is_available() || self.has_native(numbers) {
-            let program = quipu_clc::Program::new(&self.source, options)?;
-            return Ok(Built::read_here(program).of_text(source, options));
+            let program = quipu_clc::Program::new(source, options)?;
+            return Ok(Built::read_here(program).of_text(included, options));
         }
         let text = ProgramText {
-            source: source.clone(),
+            source: included.clone(),
             options: options.to_owned(),
         };
-        let description = self.read_there(numbers, &text)?;
-        Ok(Built::read_there(description).of_text(source, options))
+        let read = self.read_there(numbers, &text)?;
+        Ok(Built::read_there(read).of_text(included, options))
     }
 
-    /// Has the driver of one of these devices read a program.
+    /// Has the driver of one of these devices read a program, and says which device that is.
     pub(super) fn read_there<P: Any + Send + Sync>(
         &self,
         numbers: &[usize],
         program: &P,
-    ) -> std::result::Result<Description, NotBuilt> {
+    ) -> std::result::Result<(Description, u32), NotBuilt> {
         // The first whose compiler answers: what a program has is the same for all.
         let mut not_built = NotBuilt::Here(ClcError::Missing);
         for number in numbers {
-            match quipu_clc::describe_by_driver(&self.devices[*number].core, program) {
-                Ok(description) => return Ok(description),
+            let device = &self.devices[*number].core;
+            match quipu_clc::describe_by_driver(device, program) {
+                Ok(description) => return Ok((description, device.id())),
                 Err(error) => {
                     let is_answer = matches!(
                         error.kind(),
@@ -109,6 +111,49 @@ impl Program {
             }
         }
         Err(not_built)
+    }
+}
+
+/// Asks a device whether its own compiler takes a program that another has read: it may lack what that has, and a launch would
+/// be too late to say so.
+pub(super) fn accepted(device: &Device, made: &Made) -> std::result::Result<(), NotBuilt> {
+    let Some(built) = made.executable().filter(|_| !device.is_native()) else {
+        return Ok(());
+    };
+    if built.variable_bytes() != 0 {
+        return Err(ClcError::Refused(quipu_clc::SHARED_VARIABLES.into()).into());
+    }
+    if built.unit.is_some() && built.parts.is_none() {
+        return Err(ClcError::Refused(OF_PROCESSORS.into()).into());
+    }
+    if built.read_by == Some(device.core.id()) {
+        return Ok(());
+    }
+    let described = match &built.parts {
+        Some(parts) => {
+            let program = ProgramParts {
+                parts: parts.clone(),
+                is_linked: true,
+            };
+            quipu_clc::describe_by_driver(&device.core, &program)
+        }
+        None => {
+            let program = ProgramText {
+                source: built.source.clone(),
+                options: built.options.to_string(),
+            };
+            quipu_clc::describe_by_driver(&device.core, &program)
+        }
+    };
+    match described {
+        Err(error) if matches!(error.kind(), ErrorKind::Kernel { .. }) => {
+            Err(NotBuilt::There(error))
+        }
+        Err(error) => {
+            tracing::debug!("a device does not say whether it takes a program: {error}");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
     }
 }
 

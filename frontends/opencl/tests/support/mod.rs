@@ -57,6 +57,7 @@ functions! {
     clCreateSubDevices: clCreateSubDevices_t,
     clReleaseDevice: clReleaseDevice_t,
     clCreateContext: clCreateContext_t,
+    clCreateContextFromType: clCreateContextFromType_t,
     clRetainContext: clRetainContext_t,
     clReleaseContext: clReleaseContext_t,
     clGetContextInfo: clGetContextInfo_t,
