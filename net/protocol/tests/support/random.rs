@@ -484,7 +484,7 @@ fn links(draw: &mut Draw<'_>) -> Message<'static> {
 
 fn device(draw: &mut Draw<'_>) -> Message<'static> {
     let kernels = draw.text(4096);
-    let takes = draw.up_to(Takes::ALL.into()) as u16 & !Takes::BUILT_IN;
+    let takes = draw.up_to(Takes::ALL.into()) as u16 & Takes::ALL & !Takes::BUILT_IN;
     let built_in = if kernels.is_empty() {
         0
     } else {
