@@ -25,12 +25,12 @@ fn a_device_type_with_all_bits_means_every_device() {
     // Java has no unsigned numbers, and passes -1.
     assert_eq!(devices(cl_device_type::MAX), all);
     assert_eq!(devices(1 << 32).0, CL_INVALID_DEVICE_TYPE);
+    let kind = cl_device_type::MAX;
     // SAFETY: no properties; where the code goes.
-    let context = |kind| {
-        made(|code| unsafe { clCreateContextFromType()(null(), kind, None, null_mut(), code) })
-    };
+    let context =
+        made(|code| unsafe { clCreateContextFromType()(null(), kind, None, null_mut(), code) });
     // SAFETY: a handle.
-    ok(unsafe { clReleaseContext()(context(cl_device_type::MAX)) });
+    ok(unsafe { clReleaseContext()(context) });
 }
 
 /// Enqueues a read or write of a whole buffer, after an event; gives the event of the command.
