@@ -2,16 +2,14 @@
 
 use crate::session::runs_texts;
 use quipu_kernel_ir::{KernelText, Module};
-use quipu_protocol::TEXT_FEATURES;
 use quipu_protocol::limits::{MAX_NAME, MAX_TEXT, MAX_WARP_SIZES};
 use quipu_protocol::message::{self, Takes, presentable};
 use quipu_scheduler::{Device, DeviceKind};
 use std::any::TypeId;
 
-/// Makes `use_them` see all devices as messages, which borrow, for a client that has offered these features.
+/// Makes `use_them` see all devices as messages, which borrow.
 pub(crate) fn described<R>(
     devices: &[Device],
-    features: u64,
     use_them: impl FnOnce(&[message::Device<'_>]) -> R,
 ) -> R {
     let texts: Vec<_> = devices
@@ -50,7 +48,7 @@ pub(crate) fn described<R>(
                 message::Device {
                     number: number as u32,
                     kind: kind(properties.kind),
-                    takes: takes(device, kernels, features),
+                    takes: takes(device, kernels),
                     multiprocessors: properties.multiprocessors,
                     clock_mhz: properties.clock_mhz.unwrap_or(0),
                     max_grid_blocks: properties.max_grid_blocks,
@@ -85,8 +83,8 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
     }
 }
 
-/// Which programs a device takes, for a client that has offered these features.
-fn takes(device: &Device, kernels: &str, features: u64) -> Takes {
+/// Which programs a device takes.
+fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
     if driver.takes_code(TypeId::of::<KernelText>()) || runs_texts(device) {
@@ -105,7 +103,7 @@ fn takes(device: &Device, kernels: &str, features: u64) -> Takes {
     if !kernels.is_empty() {
         takes |= Takes::BUILT_IN;
     }
-    if features & TEXT_FEATURES != 0 && takes & Takes::OPENCL_C != 0 {
+    if takes & Takes::OPENCL_C != 0 {
         takes |= text_features(device);
     }
     Takes(takes)
@@ -132,15 +130,14 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_client_is_told_the_bits_that_it_has_offered_to_take() {
+    fn a_processor_that_takes_texts_takes_all_that_the_compiler_has() {
         let driver: Arc<dyn Driver> = CpuDriver::start(Options::new()).unwrap();
         let devices = Device::all_of(&driver).unwrap();
-        let told = |features| takes(&devices[0], "", features).0;
-        assert_eq!(told(0) & Takes::TEXT_FEATURES, 0);
-        let wanted = match told(0) & Takes::OPENCL_C {
+        let told = takes(&devices[0], "").0;
+        let wanted = match told & Takes::OPENCL_C {
             0 => 0,
             _ => Takes::TEXT_FEATURES,
         };
-        assert_eq!(told(TEXT_FEATURES), told(0) | wanted);
+        assert_eq!(told & Takes::TEXT_FEATURES, wanted);
     }
 }

@@ -753,7 +753,7 @@ impl Shared {
             quietly(|| tracing::info!(target: OPERATOR, client, "a session has begun"));
         }
         let run = || {
-            let connection = described(&self.options.devices, caller.features(), |devices| {
+            let connection = described(&self.options.devices, |devices| {
                 caller.welcome(self.welcome(Some(&session)), devices)
             })?;
             session.run(self, connection)

@@ -68,7 +68,7 @@ impl Shared {
             loads: (features & LOADS != 0).then_some(&devices[..]),
             links: features & LINKS != 0,
         };
-        let connection = described(&devices, features, |devices| {
+        let connection = described(&devices, |devices| {
             caller.welcome(self.welcome(None), devices)
         });
         match connection.and_then(|connection| self.answer_on(connection, &told)) {

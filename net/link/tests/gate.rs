@@ -9,7 +9,7 @@ use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
 use quipu_protocol::message::*;
-use quipu_protocol::{IMAGES, PARTS};
+use quipu_protocol::{IMAGES, PARTS, TEXT_FEATURES};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -232,7 +232,14 @@ fn a_device_says_what_both_sides_understand() {
     for (features, takes) in [
         (0, always),
         (PARTS, always | Takes::PARTS | Takes::SPIRV),
-        (PARTS | IMAGES, Takes::ALL & !Takes::BUILT_IN),
+        (
+            PARTS | IMAGES,
+            always | Takes::PARTS | Takes::SPIRV | Takes::IMAGES,
+        ),
+        (
+            PARTS | IMAGES | TEXT_FEATURES,
+            Takes::ALL & !Takes::BUILT_IN,
+        ),
     ] {
         let serving = house.serve(move |caller| {
             let welcome = Welcome {
