@@ -47,7 +47,7 @@ use crate::error::Error;
 use crate::limits::COMPACT_AT;
 use crate::region::Region;
 use chain::{Chain, NOWHERE};
-use rows::{Rows, Use};
+use rows::{Rows, Use, new_rows};
 use segment::{Copy, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -115,7 +115,8 @@ pub(crate) struct Tracker {
     only: SpaceId,
     compact_at: usize,
     chain: Chain,
-    rows: Rows,
+    /// Apart, as few objects have any: every enqueue looks here.
+    rows: Option<Box<Rows>>,
     /// How many writes were recorded.
     writes: u64,
 }
@@ -137,7 +138,7 @@ impl Tracker {
             only: SpaceId::ANYWHERE,
             compact_at: COMPACT_AT,
             chain: Chain::new(),
-            rows: Rows::new(),
+            rows: None,
             writes: 0,
         }
     }
@@ -212,7 +213,7 @@ impl Tracker {
         if let [segment] = &mut self.segments[..]
             && segment.start == range.start
             && segment.end == range.end
-            && self.rows.is_empty()
+            && self.rows.is_none()
         {
             match mode {
                 AccessMode::ReadWrite if segment.is_plain() => {
@@ -251,11 +252,12 @@ impl Tracker {
             return self.record_user(range.start, id, recorder);
         }
         let mut waits_for_last = false;
-        if !self.rows.is_empty() {
+        if let Some(rows) = &mut self.rows {
             let (region, by) = (Region::of(range.clone()), Use { mode, id });
-            waits_for_last = self
-                .rows
-                .wait(&region, by, false, self.chain.last, recorder);
+            waits_for_last = rows.wait(&region, by, false, self.chain.last, recorder);
+            if rows.is_empty() {
+                self.rows = None;
+            }
         }
         let covered = self.cover(&range);
         let segments = &self.segments[covered.clone()];
@@ -300,13 +302,14 @@ impl Tracker {
         if !region.has_gaps() || !mode.reads() {
             return self.record(region.range(), mode, space, id, recorder);
         }
-        let rectangles = self.rows.shape(region);
+        let rectangles = self.rows.get_or_insert_with(new_rows).shape(region);
         let range = region.range();
         if mode.writes() {
             self.take_home(&range, space, recorder);
             self.writes += 1;
         }
         let from = self.find(range.start);
+        let rows = self.rows.get_or_insert_with(new_rows);
         let segments = self.segments[from..].iter();
         let spanned = segments.take_while(|segment| segment.start < range.end);
         let met: SmallVec<[&Segment; 4]> = spanned
@@ -315,14 +318,13 @@ impl Tracker {
         let nth = |index: usize| met.get(index).copied();
         let by = Use { mode, id };
         let mut waits_for_last = self.chain.wait(nth, space, by, recorder);
+        let last = self.chain.last;
         for rectangle in &rectangles {
-            waits_for_last |= self
-                .rows
-                .wait(rectangle, by, true, self.chain.last, recorder);
+            waits_for_last |= rows.wait(rectangle, by, true, last, recorder);
         }
         self.chain.place(id, waits_for_last);
         for rectangle in rectangles {
-            self.rows.add(rectangle, mode.writes(), id, recorder);
+            rows.add(rectangle, mode.writes(), id, recorder);
         }
     }
 
@@ -335,6 +337,7 @@ impl Tracker {
             return;
         }
         let covered = self.cover(range);
+        let rows = self.rows.get_or_insert_with(new_rows);
         for segment in &mut self.segments[covered] {
             if is_there(segment) {
                 continue;
@@ -347,7 +350,7 @@ impl Tracker {
                 }
                 if copy.space == space {
                     // Whatever uses the bytes here needs what it brings.
-                    self.rows.add_migration(segment.region(), copy.ready);
+                    rows.add_migration(segment.region(), copy.ready);
                 } else {
                     segment.add_reader(copy.ready, NOWHERE, recorder);
                 }
@@ -487,13 +490,13 @@ impl Tracker {
         recorder: &mut impl Recorder,
     ) {
         let covered = self.cover(range);
-        if !self.rows.is_empty() {
+        if let Some(rows) = &mut self.rows {
             let is_stale = |copy: &Copy| copy.space == to;
             let mut segments = self.segments[covered.clone()].iter();
             let with_readers =
                 segments.any(|segment| segment.is_taken || segment.copies.iter().any(is_stale));
             let bytes = Region::of(range.clone());
-            self.rows.wait_in_order(&bytes, !with_readers, id, recorder);
+            rows.wait_in_order(&bytes, !with_readers, id, recorder);
         }
         for segment in &mut self.segments[covered] {
             let stale = segment.copies.iter().position(|copy| copy.space == to);
@@ -535,7 +538,8 @@ impl Tracker {
             }
             segment.copies.retain(|copy| copy.ready != id);
         }
-        if let Some(replaced) = self.rows.poison(id, cause) {
+        let rows = self.rows.as_mut();
+        if let Some(replaced) = rows.and_then(|rows| rows.poison(id, cause)) {
             poisoned.any = true;
             poisoned.replaced.extend(replaced);
         }
@@ -555,7 +559,7 @@ impl Tracker {
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> Poisoned {
         let mut lost = Poisoned::default();
-        let rows = &self.rows;
+        let rows = self.rows.as_deref();
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space {
@@ -564,7 +568,7 @@ impl Tracker {
                 match segment
                     .take_full_copy()
                     .filter(|_| segment.writer.is_finished())
-                    .filter(|_| !rows.is_written(&segment.region()))
+                    .filter(|_| !rows.is_some_and(|rows| rows.is_written(&segment.region())))
                 {
                     Some(copy) => {
                         segment.home = copy.space;
@@ -584,7 +588,7 @@ impl Tracker {
 
     /// True if no command that uses the object is unfinished.
     pub(crate) fn is_idle(&self) -> bool {
-        let mut of_rows = self.rows.users();
+        let mut of_rows = self.rows.iter().flat_map(|rows| rows.users());
         let mut segments = self.segments.iter();
         of_rows.all(EventId::is_finished)
             && segments.all(|segment| {
@@ -596,7 +600,8 @@ impl Tracker {
 
     /// Calls `each` with every unfinished command that uses the object.
     pub(crate) fn for_each_user(&self, mut each: impl FnMut(EventId)) {
-        self.rows.users().for_each(&mut each);
+        let of_rows = self.rows.iter().flat_map(|rows| rows.users());
+        of_rows.for_each(&mut each);
         for segment in &self.segments {
             for reader in &segment.readers {
                 each(reader.id);
@@ -668,7 +673,9 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.forget_finished();
         }
-        self.rows.compact();
+        if let Some(rows) = &mut self.rows {
+            rows.compact();
+        }
         if self.chain.last.is_finished() {
             self.chain.last = EventId::NONE;
         }

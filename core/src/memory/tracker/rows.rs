@@ -56,14 +56,15 @@ pub(super) struct Rows {
     compact_at: usize,
 }
 
-impl Rows {
-    pub(super) const fn new() -> Self {
-        Self {
-            users: Vec::new(),
-            compact_at: COMPACT_AT,
-        }
-    }
+/// No users.
+pub(super) fn new_rows() -> Box<Rows> {
+    Box::new(Rows {
+        users: Vec::new(),
+        compact_at: COMPACT_AT,
+    })
+}
 
+impl Rows {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty()

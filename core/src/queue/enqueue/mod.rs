@@ -140,8 +140,17 @@ pub struct Request<'a> {
     pub label: Option<&'a str>,
 }
 
+impl<'a> Request<'a> {
+    /// The rows of one of its accesses, if it has gaps.
+    #[cold]
+    fn region_of(&self, access: &Access<'_>) -> Option<&'a Region> {
+        let mut accesses = self.accesses.iter();
+        let at = accesses.position(|other| std::ptr::eq(other, access))?;
+        region_of(self.regions, at)
+    }
+}
+
 /// The rows of an access, if it has gaps.
-#[inline]
 pub(crate) fn region_of(regions: &[(usize, Region)], access: usize) -> Option<&Region> {
     let mut regions = regions.iter();
     regions
@@ -277,14 +286,16 @@ impl Queue {
             if let Some(sizes) = locked.sizes() {
                 self.migrate_contents(&mut waits, request.accesses, sizes, head.space);
             }
-            for (at, access) in request.accesses.iter().enumerate() {
+            for access in request.accesses {
                 // SAFETY: locked by `locked`; not dropped, so not unlocked.
                 let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
                 let range = access.offset..access.offset + access.length;
                 if tracker.enter(head.space) && access.mode.reads() && !has_content_sizes {
                     self.migrate(&mut waits, access, &mut tracker, head.space, None);
                 }
-                if let Some(region) = region_of(request.regions, at) {
+                if !request.regions.is_empty()
+                    && let Some(region) = request.region_of(access)
+                {
                     tracker.record_rows(region, access.mode, head.space, id, &mut *waits);
                 } else {
                     tracker.record(range, access.mode, head.space, id, &mut *waits);
