@@ -333,7 +333,7 @@ fn pulled(softening: f32, body: Four, others: &[Four], sum: Four) -> Four {
 /// Gravity: sets element `i` of the acceleration to what all bodies do to body `i`. A block takes as
 /// many bodies at a time into its shared memory as it has threads, of one element each; their number divides that of
 /// bodies.
-#[kernel]
+#[kernel(max_block_threads = 256)]
 pub async fn pull(
     acc: &impl BlockAccelerator<1>,
     softening: f32,
