@@ -5,7 +5,6 @@ use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;
 use crate::operation::{Fill, Step};
 use crate::overlap::refuse_overlap;
-use crate::queue::Queue;
 use crate::region::Region;
 use smallvec::SmallVec;
 
@@ -57,11 +56,11 @@ pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
 /// Checks a pattern against the rows that it is to fill, of which there is at least one, and gives the access that it
 /// takes.
 pub(crate) fn check_fill_rows<'a>(
-    queue: &Queue,
     destination: Access<'a>,
     pattern: &[u8],
     row: u64,
     steps: &[Step],
+    caller_orders: bool,
 ) -> Result<(Fill, Access<'a>)> {
     let fill = check_fill(row, pattern)?;
     let bad = |problem: String| ErrorKind::InvalidSize {
@@ -92,7 +91,7 @@ pub(crate) fn check_fill_rows<'a>(
         bytes *= step.count;
     }
     let is_dense = bytes == destination.length;
-    let access = write_access(queue, destination, is_dense);
+    let access = write_access(destination, is_dense, caller_orders);
     Ok((
         if is_dense {
             fill
@@ -115,11 +114,11 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// What is written wholly need not be brought there first. Where the caller orders the queue's commands, an access that only reads
-/// stays one.
-pub(crate) fn write_access<'a>(queue: &Queue, access: Access<'a>, dense: bool) -> Access<'a> {
+/// The access of what is written. What is written wholly need not be brought there first. Where the caller orders commands by
+/// itself, an access that only reads stays one.
+pub(crate) fn write_access(access: Access<'_>, dense: bool, caller_orders: bool) -> Access<'_> {
     let mode = match (access.mode, dense) {
-        (AccessMode::Read, _) if queue.shared().options().hazards.are_callers() => AccessMode::Read,
+        (AccessMode::Read, _) if caller_orders => AccessMode::Read,
         (_, true) => AccessMode::Overwrite,
         (_, false) => AccessMode::ReadWrite,
     };

@@ -228,6 +228,11 @@ impl Queue {
         self.enqueue(BarrierBody, 1, &request)
     }
 
+    /// Whether the caller orders commands of which one writes what another touches.
+    pub(crate) fn caller_orders(&self) -> bool {
+        self.shared().options().hazards.are_callers()
+    }
+
     /// Fills a range with a repeated pattern of 1 to 16 bytes. Like each transfer, a fill of no bytes does nothing, in its
     /// place in the order.
     ///
@@ -239,7 +244,7 @@ impl Queue {
         if destination.length == 0 {
             return self.enqueue_nothing(&[destination], waits);
         }
-        let accesses = [write_access(self, destination, true)];
+        let accesses = [write_access(destination, true, self.caller_orders())];
         let request = Request {
             accesses: &accesses,
             waits,
@@ -267,7 +272,8 @@ impl Queue {
             check_fill(row, pattern)?;
             return self.enqueue_nothing(&[empty_access(destination)], waits);
         }
-        let (fill, access) = check_fill_rows(self, destination, pattern, row, steps)?;
+        let (fill, access) =
+            check_fill_rows(destination, pattern, row, steps, self.caller_orders())?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &[access],
@@ -303,7 +309,7 @@ impl Queue {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(self, destination, dense),
+            write_access(destination, dense, self.caller_orders()),
         ];
         let sizes = self.sizes_to_read(&accesses);
         let with_sizes = sizes.as_ref().map(|sizes| sizes.behind(&accesses));
@@ -338,7 +344,7 @@ impl Queue {
             return self.enqueue_nothing(&[empty_access(destination)], waits);
         }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(self, destination, dense)];
+        let accesses = [write_access(destination, dense, self.caller_orders())];
         let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &accesses,

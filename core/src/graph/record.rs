@@ -180,7 +180,7 @@ impl Recording {
         if destination.length == 0 {
             return self.record_nothing(queue, &[destination], after);
         }
-        let accesses = [write_access(queue, destination, true)];
+        let accesses = [write_access(destination, true, queue.caller_orders())];
         self.record_data(queue, fill, &accesses, &[], after)
     }
 
@@ -201,7 +201,8 @@ impl Recording {
             check_fill(row, pattern)?;
             return self.record_nothing(queue, &[empty_access(destination)], after);
         }
-        let (fill, access) = check_fill_rows(queue, destination, pattern, row, steps)?;
+        let (fill, access) =
+            check_fill_rows(destination, pattern, row, steps, queue.caller_orders())?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         self.record_data(queue, fill, &[access], rows.as_slice(), after)
     }
@@ -228,7 +229,7 @@ impl Recording {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(queue, destination, dense),
+            write_access(destination, dense, queue.caller_orders()),
         ];
         let transfer = Transfer {
             source: Endpoint::Argument(0),
@@ -262,7 +263,7 @@ impl Recording {
             return self.record_nothing(queue, &[empty_access(destination)], after);
         }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(queue, destination, dense)];
+        let accesses = [write_access(destination, dense, queue.caller_orders())];
         let transfer = Transfer {
             source: Endpoint::Host(source),
             destination: Endpoint::Argument(0),
