@@ -8,7 +8,7 @@
 //! at whether rows miss each other: they overlap if their spans do. The steps of one region never do: see [`Region::new`].
 //!
 //! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles, so it is
-//! known which bytes of a region a later one leaves alone ([`Region::without`]).
+//! known which bytes of a region a later one leaves alone (`Region::without`).
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -27,7 +27,10 @@ impl Region {
     /// between those of another step, it is all from the first byte to the last.
     pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut steps: SmallVec<[(u64, u64); 3]> =
-            steps.into_iter().filter(|(count, _)| *count > 1).collect();
+            steps.into_iter().filter(|(count, _)| *count != 1).collect();
+        if row == 0 || steps.iter().any(|(count, _)| *count == 0) {
+            return Self::of(start..start);
+        }
         // Rows that touch are one.
         let mut row = row;
         while let Some(touching) = steps.iter().position(|(_, stride)| *stride == row) {
@@ -38,10 +41,15 @@ impl Region {
         // The longest step first, and each leads past all that lies within it.
         let mut span = row;
         for (count, stride) in region.steps.iter().rev() {
-            if *stride < span {
-                return Self::of(region.range());
+            let further = stride.checked_mul(count - 1);
+            let whole = further.and_then(|further| span.checked_add(further));
+            match whole {
+                Some(whole) if *stride >= span => span = whole,
+                _ => return Self::of(region.range()),
             }
-            span = span.saturating_add(stride.saturating_mul(count - 1));
+        }
+        if start.checked_add(span).is_none() {
+            return Self::of(region.range());
         }
         region
     }
@@ -424,8 +432,11 @@ mod tests {
         // Rows without bytes share none, however they lie.
         let empty = Region::new(0, 0, [(2, 0), (2, 10)]);
         assert!(!empty.meets(&empty));
+        let no_rows = Region::new(8, 4, [(0, 16), (3, 4)]);
+        assert!(!no_rows.has_gaps() && !no_rows.meets(&Region::of(0..100)));
+        // Rows that end beyond all addresses are all bytes up to there.
         let far = region(0, 4, u64::MAX);
-        assert!(far.meets(&far) && !far.meets(&region(4, 4, u64::MAX)));
+        assert!(far.meets(&far) && far.meets(&Region::of(9..10)) && !far.has_gaps());
     }
 
     #[test]

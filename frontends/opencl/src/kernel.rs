@@ -115,12 +115,17 @@ impl KernelCode {
             (ParameterKind::Value { size: one, .. }, ParameterKind::Value { size: other, .. }) => {
                 one == other
             }
+            (ParameterKind::Image(one), ParameterKind::Image(other)) => one == other,
             // How memory is accessed is no matter of its type.
             _ => std::mem::discriminant(one) == std::mem::discriminant(other),
         };
         let [one, other] = [self, other].map(|code| &code.info.parameters);
         let mut pairs = one.iter().zip(other);
-        one.len() == other.len() && pairs.all(|(one, other)| alike(&one.kind, &other.kind))
+        one.len() == other.len()
+            && pairs.all(|(one, other)| {
+                let is_image = matches!(one.kind, ParameterKind::Image(_));
+                alike(&one.kind, &other.kind) && (!is_image || one.type_name == other.type_name)
+            })
     }
 
     /// What a device's own compiler says of the kernel, if the device has one, and it says so.
@@ -418,24 +423,26 @@ pub(crate) unsafe extern "C" fn create_kernels_in_program(
     entry(|| {
         let program = Ref::<Program>::of(program)?;
         let each = program.built_for_each()?;
-        let infos = each[0].1.kernels();
+        let made = each[0].1.kernels().iter();
+        let made = made.map(|info| Kernel::make(&program, &each, &info.name));
+        // One that devices have with other arguments is left out.
+        let made: Vec<_> = made
+            .filter(|made| !matches!(made, Err(Code(CL_INVALID_KERNEL_DEFINITION))))
+            .collect::<Result<_>>()?;
         ensure(
-            kernels.is_null() || count as usize >= infos.len(),
+            kernels.is_null() || count as usize >= made.len(),
             CL_INVALID_VALUE,
         )?;
+        let number_of_kernels = made.len() as cl_uint;
         if !kernels.is_null() {
-            let made: Result<Vec<_>> = infos
-                .iter()
-                .map(|info| Kernel::make(&program, &each, &info.name))
-                .collect();
-            for (number, kernel) in made?.iter().enumerate() {
+            for (number, kernel) in made.iter().enumerate() {
                 // SAFETY: the program passes room for as many, as was just compared.
                 unsafe { kernels.add(number).write(kernel.give()) };
             }
         }
         if !count_ret.is_null() {
             // SAFETY: the program passes where the number goes.
-            unsafe { count_ret.write(infos.len() as cl_uint) };
+            unsafe { count_ret.write(number_of_kernels) };
         }
         Ok(())
     })
@@ -588,6 +595,7 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
                 answer.slice(&required.unwrap_or_default().map(|size| size as usize))
             }
             CL_KERNEL_LOCAL_MEM_SIZE => {
+                let attributes = code.attributes(&device);
                 let arguments = kernel.arguments();
                 let bytes = arguments
                     .set
@@ -597,7 +605,6 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
                         Argument::Local(bytes) => *bytes,
                         _ => 0,
                     });
-                let attributes = code.attributes(&device);
                 let own = attributes.and_then(|attributes| attributes.shared_bytes);
                 let own = own.unwrap_or(code.info.local_bytes);
                 answer.value::<cl_ulong>(bytes.fold(own, u64::saturating_add))

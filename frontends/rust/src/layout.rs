@@ -169,6 +169,9 @@ impl<const D: usize> Layout<D> {
     /// How many elements there are.
     #[must_use]
     pub fn count(&self) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
         self.extent.iter().product()
     }
 

@@ -128,7 +128,7 @@ pub fn histogram<T: Item, F: Function<T, u32> + KernelData>(
         2 * BLOCKS_PER_CORE
     };
     let blocks = parts(x.len(), limits, for_each_core);
-    let share = x.len().div_ceil(blocks * threads);
+    let share = x.len().div_ceil(blocks * threads).max(1);
     let division = WorkDivision::new(blocks, threads, share);
     if threads > 1 {
         return queue.launch(division, count_bins(f, x, bins));

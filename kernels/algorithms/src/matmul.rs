@@ -169,7 +169,7 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     } else {
         &a[..0]
     };
-    let b_column = if column < columns {
+    let b_column = if column < columns && column < b.len() {
         &b[column..]
     } else {
         &b[..0]

@@ -58,7 +58,7 @@ fn count_part<K: RadixKey>(
     // SAFETY: nobody writes keys while they are counted.
     let own = unsafe { keys.slice(start..end) };
     let mut differing = 0;
-    if pass == 0 {
+    if pass == 0 && start < end {
         // SAFETY: as above.
         let first = unsafe { keys.read(0) }.ordered();
         for key in own {

@@ -50,7 +50,7 @@ pub fn stencil_fours<T: Number>(
     y: RawMut<T>,
 ) {
     let columns = columns as usize;
-    let rows = x.len() / columns;
+    let rows = x.len() / columns.max(1);
     let thread = acc.index(Grid, Threads);
     let extent = acc.extent(Thread, Elements);
     let first = (thread[1] * extent[1]).min(columns);
@@ -232,7 +232,8 @@ pub fn stencil<T: Item + Number>(
 where
     [[T; 3]; 3]: quipu::kernels::KernelData,
 {
-    if columns == 0 || !x.len().is_multiple_of(columns) || x.len() != y.len() {
+    let is_whole = x.is_empty() || (columns != 0 && x.len().is_multiple_of(columns));
+    if !is_whole || x.len() != y.len() {
         return refuse(
             "apply a stencil",
             format!(
@@ -242,12 +243,12 @@ where
             ),
         );
     }
-    let rows = x.len() / columns;
+    let rows = x.len() / columns.max(1);
     let threads = threads(queue.limits()).min(TILE[1]);
     let length = if threads > 1 {
         TILE[1] / threads
     } else {
-        columns.min(LONG)
+        columns.clamp(1, LONG)
     };
     let blocks = [rows.div_ceil(TILE[0]), columns.div_ceil(threads * length)];
     let division = WorkDivision::new(blocks, [1, threads], [TILE[0], length]);

@@ -81,7 +81,8 @@ pub fn transpose<T: Item>(
     x: &Buffer<T>,
     y: &mut Buffer<T>,
 ) -> Result<Event> {
-    if rows == 0 || !x.len().is_multiple_of(rows) || x.len() != y.len() {
+    let is_whole = x.is_empty() || (rows != 0 && x.len().is_multiple_of(rows));
+    if !is_whole || x.len() != y.len() {
         return refuse(
             "transpose",
             format!(
@@ -91,7 +92,7 @@ pub fn transpose<T: Item>(
             ),
         );
     }
-    let columns = x.len() / rows;
+    let columns = x.len() / rows.max(1);
     let mut y = y.shaped([columns, rows])?;
     let threads = threads(queue.limits()).min(TILE);
     if threads == 1 && size_of::<T>() <= MOST_AT_HAND {

@@ -138,6 +138,22 @@ pub(crate) fn folders(text: &str) -> Vec<PathBuf> {
     folders
 }
 
+/// The macros that options define.
+pub(crate) fn defined(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut words = words(text).into_iter();
+    while let Some(word) = words.next() {
+        let macro_of_option = match word.strip_prefix("-D") {
+            Some("") => words.next(),
+            Some(definition) => Some(definition.to_owned()),
+            None => None,
+        };
+        let name = |definition: String| definition.split(['=', '(']).next().map(str::to_owned);
+        names.extend(macro_of_option.and_then(name));
+    }
+    names
+}
+
 /// Looks at options of a program that is no text, which the compiler needs none of.
 ///
 /// # Errors

@@ -10,7 +10,7 @@
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
-//! An access of no bytes waits for nothing, and counts as a reader of where it is: later writes there wait for it.
+//! An access of no bytes counts as a reader of where it is, but does not fail with the writer: later writes there wait for it.
 //!
 //! Segments are split where an access covers one partly; a write merges what it
 //! covers. Handles are plain ids: one to a command that is over costs a look at
@@ -358,13 +358,18 @@ impl Tracker {
         }
     }
 
-    /// Records an access of no bytes at `at`. It waits for nothing. But the command uses the object, which must not be freed or
-    /// evicted meanwhile, so it counts as a reader of the segment there.
+    /// Records an access of no bytes at `at`. The command uses the object, which must not be freed or evicted meanwhile, so it
+    /// counts as a reader of the segment there. It comes after the segment's writer, as all readers do: who writes the segment
+    /// next waits for its readers alone.
     #[cold]
     fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
         let last = self.segments.len() - 1;
         let index = self.find(at).min(last);
-        self.segments[index].add_reader(id, NOWHERE, recorder);
+        let segment = &mut self.segments[index];
+        if !segment.writer.is_none() && segment.writer != id {
+            recorder.wait(segment.writer, false);
+        }
+        segment.add_reader(id, NOWHERE, recorder);
     }
 
     /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is

@@ -117,8 +117,12 @@ impl Rows {
             {
                 recorder.poisoned(cause);
             }
-            if meets && !is_own && !user.id.is_none() && !known.implies(user, mode) {
-                if user.writes && mode.reads() {
+            // A migration that fails has brought nothing: who reads fails, in every kind of context.
+            let brings = !user.came_after_all && mode.reads();
+            if meets && !is_own && !user.id.is_none() && (brings || !known.implies(user, mode)) {
+                if brings {
+                    recorder.wait(user.id, true);
+                } else if user.writes && mode.reads() {
                     recorder.wait_for_writer(user.id);
                 } else {
                     recorder.wait(user.id, false);
@@ -137,7 +141,8 @@ impl Rows {
                 is_any_gone |= left.is_empty();
                 left_over.push((index, left));
             }
-            if is_last {
+            // What overwrites takes bytes also from older users that have failed.
+            if is_last && mode.reads() {
                 break;
             }
         }

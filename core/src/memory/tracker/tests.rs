@@ -150,6 +150,10 @@ fn check_random_uses(seeds: u64, rows: u64) {
                     1 => 0..SIZE,
                     _ => a.min(b)..a.max(b) + 1,
                 };
+                let range = match random(state, 8) {
+                    0 => a..a,
+                    _ => range,
+                };
                 let mode = match random(state, 4) {
                     0 => AccessMode::Overwrite,
                     1 => AccessMode::ReadWrite,
@@ -165,7 +169,9 @@ fn check_random_uses(seeds: u64, rows: u64) {
                     _ => region.clone(),
                 };
                 let of_object = (0_u64..).zip(&mut bytes[object]);
-                let is_touched = |byte: u64| touched.meets(&Region::of(byte..byte + 1));
+                let is_touched = |byte: u64| {
+                    !touched.range().is_empty() && touched.meets(&Region::of(byte..byte + 1))
+                };
                 for (_, (writer, readers)) in of_object.filter(|(byte, _)| is_touched(*byte)) {
                     if let Some(writer) = writer.filter(|writer| *writer != command) {
                         needed.push((command, writer, mode.reads()));

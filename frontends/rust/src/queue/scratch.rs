@@ -45,6 +45,8 @@ impl Kept {
 #[must_use]
 pub struct Scratch<T: Element> {
     buffer: Buffer<T>,
+    /// Its memory, whatever the user has since put in the buffer's place.
+    memory: MemoryRef,
     queue: Arc<QueueInner>,
 }
 
@@ -64,9 +66,8 @@ impl<T: Element> DerefMut for Scratch<T> {
 
 impl<T: Element> Drop for Scratch<T> {
     fn drop(&mut self) {
-        let memory = self.buffer.memory();
-        if self.queue.reuses_scratch() && memory.content_size().is_none() {
-            self.queue.scratch.keep(memory.clone());
+        if self.queue.reuses_scratch() && self.memory.content_size().is_none() {
+            self.queue.scratch.keep(self.memory.clone());
         }
     }
 }
@@ -77,7 +78,8 @@ impl Queue {
     ///
     /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of scratch buffers that were dropped
     /// (16 of them and 16 MiB at most). Commands that still use it go first, as with any buffer. A queue whose commands may overtake
-    /// each other allocates new memory, so that its algorithms do not wait for each other.
+    /// each other allocates new memory, so that its algorithms do not wait for each other. Commands of a
+    /// [recorded graph](crate::Recording) need a buffer of their own, as they run again when the scratch buffer is another's.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -94,6 +96,8 @@ impl Queue {
     /// As [`allocate`](Self::allocate).
     pub fn scratch<T: Element>(&self, length: usize) -> Result<Scratch<T>> {
         let bytes = crate::buffer::bytes_of::<T>("allocate a scratch buffer", length)?;
+        // A buffer without elements has memory for one.
+        let bytes = bytes.max(size_of::<T>() as u64);
         let kept = match self.shared.reuses_scratch() {
             true => self.shared.scratch.take(bytes),
             false => None,
@@ -106,6 +110,7 @@ impl Queue {
             None => self.allocate(length)?,
         };
         Ok(Scratch {
+            memory: buffer.memory().clone(),
             buffer,
             queue: self.shared.clone(),
         })

@@ -211,6 +211,8 @@ where
     division
         .validate(limits)
         .map_err(|error| invalid(format!("kernel '{}': {error}", K::NAME)))?;
+    let has_its_blocks = K::BOUNDS.check(K::NAME, &division);
+    has_its_blocks.map_err(|error| invalid(error.to_string()))?;
     Ok(Box::new(ClientLaunch {
         body: LaunchBody {
             prepared: Called::<K, _>::new(kept),

@@ -107,6 +107,29 @@ fn memory_whose_writer_failed_is_written_anew() {
 fn wrong_sizes_are_refused() {
     let context = context();
     let queue = context.queue(&context.fastest()).unwrap();
-    assert!(queue.scratch::<u32>(0).is_err());
     assert!(queue.scratch::<u32>(usize::MAX).is_err());
+}
+
+#[test]
+fn scratch_buffers_may_have_no_elements() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    for _ in 0..20 {
+        let none = queue.scratch::<u32>(0).unwrap();
+        assert!(none.is_empty());
+        assert!(queue.read(&none).unwrap().wait().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn what_is_put_in_a_scratch_buffers_place_is_not_kept() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let mine = context.buffer(&[1_u32, 2, 3, 4]).unwrap();
+    let mut scratch = queue.scratch::<u32>(4).unwrap();
+    *scratch = mine.clone();
+    drop(scratch);
+    let next = queue.scratch::<u32>(4).unwrap();
+    queue.fill(&next, 9).unwrap();
+    assert_eq!(queue.read(&mine).unwrap().wait().unwrap(), [1, 2, 3, 4]);
 }

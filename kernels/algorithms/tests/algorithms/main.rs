@@ -8,6 +8,7 @@
 
 mod compact;
 mod elementwise;
+mod empty;
 #[allow(dead_code, reason = "a kernel is run by its type, not by a call")]
 mod guide;
 mod histogram;

@@ -73,7 +73,7 @@ impl<'a> Iterator for Lines<'a> {
         let (text, rest) = self.rest.split_at(length);
         self.rest = rest;
         let begins_in_comment = self.is_in_comment;
-        let joined = text.replace("\\\r\n", "").replace("\\\n", "");
+        let joined: String = text.split_inclusive('\n').map(without_join).collect();
         let code = without_comments(&joined, &mut self.is_in_comment);
         Some(Line {
             text,
@@ -86,11 +86,17 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// True if the next line is joined to one.
-fn is_joined(line: &str) -> bool {
-    let line = line.strip_suffix('\n');
-    let line = line.map(|line| line.strip_suffix('\r').unwrap_or(line));
-    line.is_some_and(|line| line.ends_with('\\'))
+/// True if the next line is joined to one: blanks may follow the backslash, as compilers have it.
+pub(super) fn is_joined(line: &str) -> bool {
+    line.ends_with('\n') && line.trim_end().ends_with('\\')
+}
+
+/// A line without what joins the next to it.
+fn without_join(line: &str) -> &str {
+    match line.trim_end().strip_suffix('\\') {
+        Some(code) if is_joined(line) => code,
+        _ => line,
+    }
 }
 
 /// A line with a space for each comment.

@@ -13,7 +13,7 @@ mod lines;
 
 use crate::client::{ClcError, is_whole};
 use crate::options;
-use lines::{Directive, Line, Lines};
+use lines::{Directive, Line, Lines, is_joined};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::io::Read;
@@ -45,12 +45,12 @@ pub fn with_includes(
         headers,
         files: HashMap::new(),
         included: HashSet::new(),
-        defined: HashSet::new(),
+        defined: options::defined(options).into_iter().collect(),
         undefined: HashSet::new(),
         around: Vec::new(),
         text: String::new(),
     };
-    inliner.put(source, &Once::No, MAIN, true)?;
+    inliner.put(&with_plain_lines(source), &Once::No, MAIN, true)?;
     Ok(inliner.text)
 }
 
@@ -168,6 +168,15 @@ impl Inliner<'_> {
             number += line.count;
         }
         if !text.ends_with('\n') {
+            self.text.push('\n');
+        }
+        // A backslash at a file's end joins nothing.
+        let last = self
+            .text
+            .trim_end_matches('\n')
+            .rfind('\n')
+            .map_or(0, |at| at + 1);
+        if is_joined(&self.text[last..]) {
             self.text.push('\n');
         }
         Ok(())
@@ -330,7 +339,23 @@ fn text_of(path: &Path) -> Option<String> {
     let file = std::fs::File::open(path).ok()?;
     let most = MOST_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+    Some(with_plain_lines(&String::from_utf8_lossy(&bytes)))
+}
+
+/// A text without a byte order mark, in which each line ends with a line feed.
+fn with_plain_lines(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut pieces = text.split('\r').peekable();
+    let mut plain = String::with_capacity(text.len());
+    while let Some(piece) = pieces.next() {
+        plain.push_str(piece);
+        match pieces.peek() {
+            Some(next) if next.starts_with('\n') => plain.push('\r'),
+            Some(_) => plain.push('\n'),
+            None => {}
+        }
+    }
+    plain
 }
 
 #[cfg(test)]

@@ -248,16 +248,20 @@ impl Divergence {
         LLVMGetVolatile(access) == 0
             && (is_word
                 || is_same()
-                || masks_bytes() && self.number_of_x(address, common) == Some(1))
+                || masks_bytes() && self.number_of_x(address, common, 0) == Some(1))
     }
 
     /// How often the work-item's number along x is in a sum, whose other parts are the same for all; none if that is not known.
-    /// Of addresses, in bytes.
-    fn number_of_x(&self, value: Value, common: &Common) -> Option<u32> {
+    /// Of addresses, in bytes. Sums of sums are looked at so far as users write them.
+    fn number_of_x(&self, value: Value, common: &Common, depth: u32) -> Option<u32> {
+        const DEEPEST: u32 = 8;
         if !self.differs(value) || common.has(value) {
             return Some(0);
         }
-        let of = |index: u32| self.number_of_x(LLVMGetOperand(value, index), common);
+        if depth == DEEPEST {
+            return None;
+        }
+        let of = |index: u32| self.number_of_x(LLVMGetOperand(value, index), common, depth + 1);
         match value.opcode()? {
             op::CALL => {
                 let name = value.callee()?;
