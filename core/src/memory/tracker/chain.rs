@@ -66,6 +66,7 @@ impl Chain {
         let Use { mode, id } = by;
         let segments = || (0..).map_while(&nth);
         let readers = segments().flat_map(|segment| &segment.readers);
+        let readers = readers.filter(|reader| !reader.is_idle);
         let newest = match mode {
             AccessMode::Read => NOWHERE,
             _ => readers.map(|reader| reader.at).max().unwrap_or(NOWHERE),
@@ -81,7 +82,7 @@ impl Chain {
             } else {
                 let is_needed = |reader: &Reader| !self.is_before(reader.at, newest);
                 segment.waits_of_write(mode, space, id, !is_implied, is_needed, recorder);
-                waits_for_last |= segment.readers.iter().any(|reader| reader.id == self.last);
+                waits_for_last |= segment.has_reader(self.last);
             }
         }
         waits_for_last

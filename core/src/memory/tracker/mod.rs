@@ -10,7 +10,7 @@
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
-//! An access of no bytes counts as a reader of where it is, but does not fail with the writer: later writes there wait for it.
+//! An access of no bytes waits for nothing, and nothing for it. It is only known so that the object is kept for it.
 //!
 //! Segments are split where an access covers one partly; a write merges what it
 //! covers. Handles are plain ids: one to a command that is over costs a look at
@@ -281,9 +281,16 @@ impl Tracker {
         if mode.reads() {
             self.note_followers(&covered, id);
         }
+        let others = self.segments[covered.start + 1..covered.end].iter();
+        let idle: Readers = others
+            .flat_map(|segment| &segment.readers)
+            .filter(|reader| reader.is_idle)
+            .copied()
+            .collect();
         let first = &mut self.segments[covered.start];
         first.end = range.end;
         first.written(space, id, recorder);
+        first.readers.extend(idle);
         let rest = self.segments.drain(covered.start + 1..covered.end);
         rest.filter_map(|segment| segment.poison)
             .for_each(|poison| recorder.discard(poison));
@@ -359,17 +366,12 @@ impl Tracker {
     }
 
     /// Records an access of no bytes at `at`. The command uses the object, which must not be freed or evicted meanwhile, so it
-    /// counts as a reader of the segment there. It comes after the segment's writer, as all readers do: who writes the segment
-    /// next waits for its readers alone.
+    /// is among the readers of the segment there. It waits for nobody, and nobody for it.
     #[cold]
     fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
         let last = self.segments.len() - 1;
         let index = self.find(at).min(last);
-        let segment = &mut self.segments[index];
-        if !segment.writer.is_none() && segment.writer != id {
-            recorder.wait(segment.writer, false);
-        }
-        segment.add_reader(id, NOWHERE, recorder);
+        self.segments[index].add_user(id, recorder);
     }
 
     /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is

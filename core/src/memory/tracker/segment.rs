@@ -18,6 +18,8 @@ pub(super) struct Reader {
     pub(super) id: EventId,
     /// Where it is in the tracker's chain.
     pub(super) at: u64,
+    /// It accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited for nobody.
+    pub(super) is_idle: bool,
 }
 
 /// A copy of a segment's bytes in another space than the writer's.
@@ -143,13 +145,29 @@ impl Segment {
 
     #[inline]
     pub(super) fn add_reader(&mut self, id: EventId, at: u64, recorder: &mut impl Recorder) {
-        if self.readers.last().is_some_and(|reader| reader.id == id) {
+        if let Some(last) = self.readers.last_mut().filter(|last| last.id == id) {
+            last.is_idle = false;
             return;
         }
         if self.readers.len() >= MAX_READERS {
             self.join_readers(recorder);
         }
-        self.readers.push(Reader { id, at });
+        self.readers.push(Reader {
+            id,
+            at,
+            is_idle: false,
+        });
+    }
+
+    /// As [`add_reader`](Self::add_reader), of a command that accesses no bytes.
+    pub(super) fn add_user(&mut self, id: EventId, recorder: &mut impl Recorder) {
+        if self.readers.last().is_some_and(|reader| reader.id == id) {
+            return;
+        }
+        self.add_reader(id, NOWHERE, recorder);
+        if let Some(reader) = self.readers.last_mut() {
+            reader.is_idle = true;
+        }
     }
 
     /// Makes one marker of the readers, if more than a few are unfinished.
@@ -163,17 +181,35 @@ impl Segment {
             .readers
             .iter()
             .copied()
-            .find(|reader| reader.id == recording);
+            .filter(|reader| reader.id == recording)
+            .min_by_key(|reader| reader.is_idle);
         self.readers
             .retain(|reader| reader.id != recording && !reader.id.is_finished());
         if self.readers.len() >= MAX_READERS / 2 {
             let ids: SmallVec<[EventId; MAX_READERS]> =
                 self.readers.iter().map(|reader| reader.id).collect();
             let id = recorder.join(&ids);
+            let is_idle = !self.has_readers();
             self.readers.clear();
-            self.readers.push(Reader { id, at: NOWHERE });
+            self.readers.push(Reader {
+                id,
+                at: NOWHERE,
+                is_idle,
+            });
         }
         self.readers.extend(of_recording);
+    }
+
+    /// True if this command is a reader that accesses bytes.
+    pub(super) fn has_reader(&self, id: EventId) -> bool {
+        let mut readers = self.readers.iter();
+        readers.any(|reader| reader.id == id && !reader.is_idle)
+    }
+
+    /// True if one of the readers accesses bytes.
+    #[inline]
+    fn has_readers(&self) -> bool {
+        self.readers.iter().any(|reader| !reader.is_idle)
     }
 
     #[inline]
@@ -188,16 +224,13 @@ impl Segment {
     ) {
         if mode.reads() {
             self.wait_for_bytes(space, id, with_writer, recorder);
-        } else if with_writer
-            && self.readers.is_empty()
-            && !self.writer.is_none()
-            && self.writer != id
+        } else if with_writer && !self.has_readers() && !self.writer.is_none() && self.writer != id
         {
             // With readers, waiting for them is enough: each waited for it.
             recorder.wait(self.writer, false);
         }
         for reader in &self.readers {
-            if reader.id != id && is_needed(reader) {
+            if reader.id != id && !reader.is_idle && is_needed(reader) {
                 recorder.wait(reader.id, false);
             }
         }
@@ -214,7 +247,7 @@ impl Segment {
         self.followed = EventId::NONE;
         self.home = space;
         self.is_taken = false;
-        self.readers.clear();
+        self.readers.retain(|reader| reader.is_idle);
         if !self.copies.is_empty() {
             self.copies.clear();
         }
