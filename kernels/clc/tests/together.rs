@@ -241,7 +241,8 @@ fn one_divisor_gives_exact_quotients() {
         return;
     };
     let text = optimised(&program, "by_one", [64, 1, 1]);
-    assert!(!text.contains("fdiv <"), "{text}");
+    // Of -1 the divisor that has a quotient depends on the dividend.
+    assert!(text.contains("fdiv double 1.0"), "{text}");
     let near = |x: u32| [x.wrapping_sub(1), x, x.wrapping_add(1)];
     let divisors = [
         1_u32,

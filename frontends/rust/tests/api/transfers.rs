@@ -175,7 +175,7 @@ fn pinned_memory_is_a_container() {
         let page = Pinned::<u8>::new(1).unwrap();
         assert!(page.is_locked() || !is_allowed, "{soft}");
     }
-    assert!(Pinned::<u8>::new(0).is_err());
+    assert!(Pinned::<u8>::new(0).is_ok());
     assert!(Pinned::<u64>::new(usize::MAX / 4).is_err());
 }
 
