@@ -43,7 +43,7 @@ fn runs_in_blocks() {
 }
 
 #[kernel(crate = quipu_kernel, max_block_threads = 64, min_blocks = 2)]
-async fn sums(
+async fn sums_of_parts(
     acc: &impl BlockAccelerator<1>,
     x: &[u32],
     sums: OwnBlock<u32>,
@@ -63,13 +63,13 @@ async fn sums(
 }
 
 #[test]
-fn runs_sums() {
+fn runs_sums_of_parts() {
     let x: Vec<u32> = (0..24).map(|i| i * 7 % 11).collect();
     let mut y = vec![0; 3];
-    check!(sums => (&x, &mut y), division(3, 8, 1), 8);
+    check!(sums_of_parts => (&x, &mut y), division(3, 8, 1), 8);
     let expected: Vec<u32> = x.chunks(8).map(|part| part.iter().sum()).collect();
     assert_eq!(y, expected);
-    let module = sums(&x, &mut y).module().unwrap();
+    let module = sums_of_parts(&x, &mut y).module().unwrap();
     let cuda = printed(&module, Dialect::Cuda);
     assert!(cuda.contains("__launch_bounds__(64, 2) "), "{cuda}");
     for dialect in [Dialect::Cuda, OPENCL] {
