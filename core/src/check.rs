@@ -114,8 +114,8 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// The access of what is written. What is written wholly need not be brought there first. Where the caller orders commands by
-/// itself, an access that only reads stays one.
+/// The access of a region that is written. A region that is written wholly need not be brought to the device first. Where the
+/// caller orders commands, an access that only reads stays one.
 pub(crate) fn write_access(access: Access<'_>, dense: bool, caller_orders: bool) -> Access<'_> {
     let mode = match (access.mode, dense) {
         (AccessMode::Read, _) if caller_orders => AccessMode::Read,

@@ -303,7 +303,7 @@ impl Device {
         self.0.driver.has_device_fence(self.0.index)
     }
 
-    /// What its own compiler takes of kernels that are texts: see [`Driver::text_features`].
+    /// The features that the compiler of the device has for kernels that are texts: see [`Driver::text_features`].
     #[must_use]
     pub fn text_features(&self) -> TextFeatures {
         self.0.driver.text_features(self.0.index)

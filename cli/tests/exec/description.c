@@ -1,7 +1,6 @@
 /* A program for OpenCL that prints what it is told of the programs that it builds, good ones and others. */
 #define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <stdio.h>
+#include "check.h"
 #include <string.h>
 
 static const char *good =
@@ -19,15 +18,6 @@ static const char *good =
     "kernel void nothing() {}\n";
 
 static const char *bad = "kernel void broken(global int *out) { *out = missing; }\n";
-
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    cl_int code = (call);                                                                                              \
-    if (code != CL_SUCCESS) {                                                                                          \
-      fprintf(stderr, "%s: %d\n", #call, code);                                                                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
 
 static int build(cl_context context, cl_device_id device, const char *source, const char *options, cl_program *program) {
   cl_int code;

@@ -1,17 +1,7 @@
 /* A program for OpenCL that draws with images on each device, and on two devices of one context, and prints what it sees. */
 #define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <stdio.h>
+#include "check.h"
 #include <string.h>
-
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    cl_int code = (call);                                                                                              \
-    if (code != CL_SUCCESS) {                                                                                          \
-      fprintf(stderr, "%s: %d\n", #call, code);                                                                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
 
 enum { WIDTH = 8, HEIGHT = 4 };
 

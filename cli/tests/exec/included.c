@@ -1,16 +1,6 @@
 /* A program for OpenCL whose kernel is a text that includes files of this machine: from the current folder and from `include`. */
 #define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <stdio.h>
-
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    cl_int code = (call);                                                                                              \
-    if (code != CL_SUCCESS) {                                                                                          \
-      fprintf(stderr, "%s: %d\n", #call, code);                                                                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
+#include "check.h"
 
 static const char *source = "#include \"near.h\"\n"
                             "#include <scale.h>\n"

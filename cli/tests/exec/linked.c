@@ -1,17 +1,7 @@
 /* A program for OpenCL that links programs of several parts, and prints what comes of it. Its arguments are two modules of SPIR-V,
    each with a kernel `k` and a specialisation constant 7; the second lacks a function `twice`. */
 #define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-#include <stdio.h>
-
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    cl_int code = (call);                                                                                              \
-    if (code != CL_SUCCESS) {                                                                                          \
-      fprintf(stderr, "%s: %d\n", #call, code);                                                                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
+#include "check.h"
 
 static cl_device_id device;
 static cl_context context;

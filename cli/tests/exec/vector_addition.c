@@ -1,7 +1,6 @@
 /* A program for OpenCL as anybody writes it: adds two vectors, in work-groups with local memory, and checks the sum. */
 #define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
-#include <stdio.h>
+#include "check.h"
 #include <stdlib.h>
 
 static const char *source =
@@ -11,15 +10,6 @@ static const char *source =
     "  barrier(CLK_LOCAL_MEM_FENCE);\n"
     "  if (i < n) c[i] = part[l] + b[i];\n"
     "}\n";
-
-#define CHECK(call)                                                                                                    \
-  do {                                                                                                                 \
-    cl_int code = (call);                                                                                              \
-    if (code != CL_SUCCESS) {                                                                                          \
-      fprintf(stderr, "%s: %d\n", #call, code);                                                                        \
-      return 1;                                                                                                        \
-    }                                                                                                                  \
-  } while (0)
 
 static int add(cl_device_id device) {
   enum { N = 100000, BYTES = N * sizeof(float), LOCAL = 64, GLOBAL = (N + LOCAL - 1) / LOCAL * LOCAL };

@@ -306,8 +306,8 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// What a closure of the user's returned as its error, as it was. It is dropped wherever the last error that has it is, also in the
-/// middle of a command's end: a panic of its destructor is contained.
+/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it, possibly
+/// in the middle of a command's end: a panic of its destructor is contained.
 pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
 /// Of any type that can be told to people.

@@ -123,21 +123,6 @@ fn payload(semaphore: cl_semaphore_khr) -> cl_semaphore_payload_khr {
     ask(semaphore, CL_SEMAPHORE_PAYLOAD_KHR)
 }
 
-fn status(event: cl_event) -> cl_int {
-    let mut status = 1;
-    // SAFETY: room for one number.
-    ok(unsafe {
-        clGetEventInfo()(
-            event,
-            CL_EVENT_COMMAND_EXECUTION_STATUS,
-            size_of::<cl_int>(),
-            (&raw mut status).cast(),
-            null_mut(),
-        )
-    });
-    status
-}
-
 fn wait_for(event: cl_event) -> cl_int {
     // SAFETY: one event.
     unsafe { clWaitForEvents()(1, &raw const event) }

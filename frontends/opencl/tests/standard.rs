@@ -78,21 +78,6 @@ fn transfer(
     event
 }
 
-fn status(event: cl_event) -> cl_int {
-    let mut status = 77;
-    // SAFETY: room for the answer.
-    ok(unsafe {
-        clGetEventInfo()(
-            event,
-            CL_EVENT_COMMAND_EXECUTION_STATUS,
-            size_of::<cl_int>(),
-            (&raw mut status).cast(),
-            null_mut(),
-        )
-    });
-    status
-}
-
 #[test]
 fn transfers_of_a_queue_out_of_order_wait_for_their_events_alone() {
     let setup = Setup::with(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);

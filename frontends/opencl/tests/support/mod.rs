@@ -198,6 +198,22 @@ pub(crate) fn ok(code: cl_int) {
     assert_eq!(code, CL_SUCCESS);
 }
 
+/// How far the command of an event has come.
+pub(crate) fn status(event: cl_event) -> cl_int {
+    let mut status = 77;
+    // SAFETY: room for one number.
+    ok(unsafe {
+        clGetEventInfo()(
+            event,
+            CL_EVENT_COMMAND_EXECUTION_STATUS,
+            size_of::<cl_int>(),
+            (&raw mut status).cast(),
+            null_mut(),
+        )
+    });
+    status
+}
+
 /// Looks at the code that a creating function gives.
 pub(crate) fn made(make: impl FnOnce(*mut cl_int) -> *mut c_void) -> *mut c_void {
     let mut code = 1;
