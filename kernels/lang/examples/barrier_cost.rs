@@ -100,6 +100,31 @@ async fn rotate(
     }
 }
 
+/// The same without phases: each thread writes and reads the elements that it names.
+#[kernel(crate = quipu_kernel)]
+async fn rotate_raw(
+    acc: &impl BlockAccelerator<1>,
+    mut output: OwnElements<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] ring: SharedWrite<u32>,
+) {
+    let thread = acc.index(Block, Threads)[0];
+    let threads = acc.extent(Block, Threads)[0];
+    let next = if thread + 1 == threads { 0 } else { thread + 1 };
+    let ring = ring.into_raw();
+    let mut sum = 0;
+    for step in 0..BARRIERS / 2 {
+        // SAFETY: each thread writes its own element; a barrier is before the others' reads and after them.
+        unsafe { ring.write(thread, step ^ sum) };
+        acc.sync_block_threads().await;
+        // SAFETY: as above.
+        sum += unsafe { ring.read(next) };
+        acc.sync_block_threads().await;
+    }
+    for (_, value) in output.each() {
+        *value = sum;
+    }
+}
+
 /// As one would write it for a block by hand.
 fn rotate_by_hand(output: &mut [u32]) {
     let threads = output.len();
@@ -162,8 +187,14 @@ fn main() -> Result<ExitCode, KernelError> {
         "", "state machines:", "", "", "phase by phase:", ""
     );
     println!(
-        "{:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
-        "threads", "barrier", "turning an array", "no barrier", "turning an array", "by hand"
+        "{:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21} {:>21}",
+        "threads",
+        "barrier",
+        "turning an array",
+        "no barrier",
+        "turning an array",
+        "raw array",
+        "by hand"
     );
     for threads in [16, 64, 256, 1024] {
         let cell = |[median, low, high]: [f64; 3]| format!("{median:.2} ({low:.2} to {high:.2})");
@@ -175,18 +206,25 @@ fn main() -> Result<ExitCode, KernelError> {
             let division = WorkDivision::new(1, threads, 1)?;
             rotate(&mut output).run_in(division, &mut scratch)
         })?;
+        let (mut raw_output, mut scratch) = (vec![0; threads], BlockScratch::new());
+        let raw = times(threads, || {
+            let division = WorkDivision::new(1, threads, 1)?;
+            rotate_raw(&mut raw_output).run_in(division, &mut scratch)
+        })?;
         let mut by_hand = vec![0; threads];
         let hand = times(threads, || {
             rotate_by_hand(black_box(&mut by_hand));
             Ok(())
         })?;
         assert_eq!(output, by_hand);
+        assert_eq!(raw_output, by_hand);
         println!(
-            "{threads:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21}",
+            "{threads:>8} | {:>21} {:>21} {:>21} | {:>21} {:>21} {:>21}",
             cell(barrier),
             cell(turning),
             cell(none),
             cell(phases),
+            cell(raw),
             cell(hand)
         );
         missed |= phases[0] > GATE;

@@ -116,7 +116,13 @@ impl Folder {
         file.write_all(bytes)
             .and_then(|()| file.sync_all())
             .map_err(LinkError::file("write", &beside))?;
-        fs::rename(&beside, &path).map_err(LinkError::file("replace", &path))
+        fs::rename(&beside, &path).map_err(LinkError::file("replace", &path))?;
+        // Without this, a crash of the system may bring the file before back, and with it a client that was revoked.
+        #[cfg(unix)]
+        File::open(&self.0)
+            .and_then(|folder| folder.sync_all())
+            .map_err(LinkError::file("write", &self.0))?;
+        Ok(())
     }
 
     /// Replaces a file by lines.

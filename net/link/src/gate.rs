@@ -209,21 +209,27 @@ impl Gate {
         };
         let deadline = Instant::now() + self.patience;
         let mut connection = self.shake_hands(stream, &address, deadline)?;
-        if connection.protocol() == PROOF_PROTOCOL {
+        let is_dialled = connection.protocol() == PROOF_PROTOCOL;
+        if is_dialled {
             // Whoever dials for another has seen this node's key, and hands the connection over.
             let stream = connection.leave(false)?;
             connection = self.shake_hands(stream, &address, deadline)?;
         }
         match connection.protocol() {
+            protocol if protocol == PEER_PROTOCOL => {
+                Ok(Arrival::Peer(Box::new(PeerCaller::new(connection))))
+            }
+            // A node dials for its sessions so that they reach other nodes as peers, and as nothing else.
+            _ if is_dialled => Err(LinkError::Tls {
+                address,
+                source: rustls::Error::NoApplicationProtocol,
+            }),
             protocol if protocol == PROTOCOL => {
                 let caller = self.greet(connection)?;
                 Ok(Arrival::Caller(Box::new(caller)))
             }
             protocol if protocol == ENROLMENT_PROTOCOL => {
                 self.enrol(connection).map(Arrival::Enrolled)
-            }
-            protocol if protocol == PEER_PROTOCOL => {
-                Ok(Arrival::Peer(Box::new(PeerCaller::new(connection))))
             }
             // TLS goes on without one if a client names none.
             _ => Err(LinkError::Tls {

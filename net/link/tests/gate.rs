@@ -7,6 +7,7 @@ use quipu_link::clock::{Clock, SystemClock};
 use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
+use quipu_link::peer::{Destination, Networks};
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
 use quipu_protocol::message::*;
 use quipu_protocol::{IMAGES, PARTS, TEXT_FEATURES};
@@ -15,7 +16,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough for anything that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -379,6 +380,62 @@ fn an_invitation_enrols_one_client_and_not_a_second() {
     let clients = Clients::of(&house.folder).list().unwrap();
     assert_eq!(clients.len(), 1);
     assert_eq!(clients[0].fingerprint, first.fingerprint());
+}
+
+/// Passes on what comes, until either side has closed.
+fn pass_on(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        // Either side may have closed it.
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(std::net::Shutdown::Both);
+    })
+}
+
+#[test]
+fn what_a_node_has_dialled_for_a_session_is_a_peer_or_nothing() {
+    let house = House::new();
+    let (key, invitation) = (house.enrolled("laptop"), house.invite());
+    // As a session's code passes on a client's bytes, once the node that dials for it has had the proof.
+    let session = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = session.local_addr().unwrap().to_string();
+    let to = Destination {
+        address: house.address.parse().unwrap(),
+        key: house.gate.fingerprint(),
+        session: None,
+    };
+    let passing = std::thread::spawn(move || {
+        for _ in 0..2 {
+            let (client, _) = session.accept().unwrap();
+            let everywhere: Networks = "0.0.0.0/0".parse().unwrap();
+            let node = everywhere.prove(&to, Instant::now() + PATIENCE).unwrap();
+            let there = pass_on(client.try_clone().unwrap(), node.try_clone().unwrap());
+            pass_on(node, client).join().unwrap();
+            there.join().unwrap();
+        }
+    });
+    let is_refused = |admitting: JoinHandle<Result<Arrival>>| {
+        let refused = admitting.join().unwrap().unwrap_err();
+        assert!(matches!(refused, LinkError::Tls { .. }), "{refused}");
+    };
+    let admitting = house.admit();
+    let dial = Dial {
+        address: &address,
+        ..house.dial(&key)
+    };
+    dial.ask().unwrap_err();
+    is_refused(admitting);
+    let admitting = house.admit();
+    let invitation = Invitation {
+        address,
+        ..invitation
+    };
+    let stranger = house.key("stranger");
+    invitation
+        .take_up(&stranger, "stranger", PATIENCE)
+        .unwrap_err();
+    is_refused(admitting);
+    passing.join().unwrap();
+    assert_eq!(Clients::of(&house.folder).list().unwrap().len(), 1);
 }
 
 /// A clock that stands still until it is set.

@@ -127,7 +127,9 @@ impl Channel {
         header.msg_iov = &raw mut part;
         header.msg_iovlen = 1;
         header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of::<Control>() as _;
+        // Room for one descriptor, and not for what alignment adds: the system closes all others.
+        // SAFETY: it only computes.
+        header.msg_controllen = unsafe { libc::CMSG_LEN(size_of::<RawFd>() as libc::c_uint) } as _;
         let flags = libc::MSG_CMSG_CLOEXEC;
         // SAFETY: all that the header names is there until the call returns, of the sizes that it says.
         let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
@@ -145,7 +147,6 @@ impl Channel {
             {
                 None
             } else {
-                // There is room for one: the system gives up what is beyond.
                 let descriptor = libc::CMSG_DATA(message).cast::<RawFd>().read_unaligned();
                 Some(OwnedFd::from_raw_fd(descriptor))
             }
@@ -189,6 +190,49 @@ mod tests {
         drop(ours);
         assert!(matches!(theirs.receive(None).unwrap(), Packet::End));
         assert!(theirs.send(b"three", None).is_err());
+    }
+
+    /// Sends a packet with four descriptors, as a session may whose code is not ours.
+    fn send_four(channel: &Channel, each: &impl AsFd) {
+        let descriptors = [each.as_fd().as_raw_fd(); 4];
+        let size = size_of_val(&descriptors) as libc::c_uint;
+        let mut byte = 0_u8;
+        let mut part = libc::iovec {
+            iov_base: (&raw mut byte).cast(),
+            iov_len: 1,
+        };
+        let mut control = [0_u64; 8];
+        // SAFETY: the header names a byte, and room for one message with four descriptors, all of which outlive the call.
+        unsafe {
+            let mut header: libc::msghdr = zeroed();
+            header.msg_iov = &raw mut part;
+            header.msg_iovlen = 1;
+            header.msg_control = control.as_mut_ptr().cast();
+            header.msg_controllen = libc::CMSG_SPACE(size) as _;
+            let message = libc::CMSG_FIRSTHDR(&raw const header);
+            (*message).cmsg_level = libc::SOL_SOCKET;
+            (*message).cmsg_type = libc::SCM_RIGHTS;
+            (*message).cmsg_len = libc::CMSG_LEN(size) as _;
+            libc::CMSG_DATA(message)
+                .cast::<[RawFd; 4]>()
+                .write_unaligned(descriptors);
+            checked(libc::sendmsg(channel.as_raw_fd(), &raw const header, 0) as _).unwrap();
+        }
+    }
+
+    #[test]
+    fn of_several_descriptors_none_is_left_open() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let theirs = Channel::over(theirs);
+        let (mut near, far) = UnixStream::pair().unwrap();
+        send_four(&ours, &far);
+        drop(far);
+        let packet = theirs.receive(None).unwrap();
+        assert!(matches!(packet, Packet::Some(_, Some(_))));
+        drop(packet);
+        // The other end is closed, wherever it was open.
+        near.set_nonblocking(true).unwrap();
+        assert_eq!(near.read(&mut [0]).unwrap(), 0);
     }
 
     #[test]

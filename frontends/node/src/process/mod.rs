@@ -22,6 +22,8 @@
 //! | `keeper` | the session's first process, with which all others end |
 //! | `sandbox` | what the session's side may not do |
 //! | `namespaces` | users, networks and memory that it does not share with others |
+//! | `scratch` | the folders that its compilers write to |
+//! | `output` | what its processes print, passed on to the node's standard error |
 //! | `usage` | what processes have together, looked at from outside |
 //! | `trial` | what of the sandbox keeps a program from what |
 
@@ -31,8 +33,10 @@ mod dials;
 mod keeper;
 mod loads;
 mod namespaces;
+mod output;
 mod parent;
 mod sandbox;
+mod scratch;
 mod trial;
 mod usage;
 
@@ -40,8 +44,8 @@ pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
-pub use parent::remove_scratch;
 pub use sandbox::{Restriction, Weakness, weaknesses};
+pub use scratch::remove_scratch;
 pub use trial::{Trial, enter_trial, trials};
 
 use crate::limits::Limits;

@@ -3,7 +3,7 @@
 use super::channel::{Channel, Packet};
 use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
-    encode_end, loads, usage,
+    encode_end, loads, output, scratch, usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
@@ -58,7 +58,7 @@ pub(super) struct Hosted {
     pub(super) scratch: PathBuf,
     /// It had more than it may at the last look.
     pub(super) is_suspect: AtomicBool,
-    /// It was told to end for that.
+    /// It was told to end.
     pub(super) is_told: AtomicBool,
     /// Why it was first told to end, if it was.
     told: Mutex<Option<String>>,
@@ -107,9 +107,17 @@ impl Hosted {
     }
 
     /// Tells it that it is to end, and why. False if it takes no more.
-    pub(super) fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
+    fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
         locked(&self.told).get_or_insert_with(|| text.to_owned());
         self.channel.send(&encode_end(reason, text), None).is_ok()
+    }
+
+    /// Tells it to end, and why; if it was told before, or takes no more, ends it.
+    pub(super) fn end(&self, reason: GoodbyeReason, text: &str) {
+        let is_told = self.is_told.swap(true, Ordering::AcqRel);
+        if is_told || !self.tell_end(reason, text) {
+            self.kill();
+        }
     }
 
     /// Ends it though it has not said that it serves: it may never come to where it has a keeper.
@@ -228,6 +236,9 @@ impl Processes {
                 || tracing::warn!(%error, "others of this user may look into the node's memory"),
             );
         }
+        if let Err(error) = raise_descriptors() {
+            quietly(|| tracing::warn!(%error, "the node may have few connections open"));
+        }
         Self {
             accepts_weak_sandbox: options.accepts_weak_sandbox,
             ..Self::none(spawn, options.peers.clone(), options.timer.clone())
@@ -331,7 +342,7 @@ impl Processes {
             Err(error) => {
                 hosted.give_up();
                 let _ = hosted.reap();
-                let _ = remove_all(&hosted.scratch);
+                let _ = scratch::remove(&hosted.scratch);
                 quietly(|| tracing::error!(%error, "a session's process does not serve"));
                 let text = "the process of the session has failed as it started";
                 return Err(caller.refuse(Refusal::Full, text));
@@ -358,7 +369,7 @@ impl Processes {
             quietly(|| tracing::error!(%error, "no thread for a session"));
             if let Some(hosted) = locked(&self.sessions).remove(&Route::to(id)) {
                 let _ = hosted.reap();
-                let _ = remove_all(&hosted.scratch);
+                let _ = scratch::remove(&hosted.scratch);
             }
             return Err(caller.refuse(Refusal::Full, "the node has no thread for the session"));
         }
@@ -414,15 +425,21 @@ impl Processes {
     ) -> io::Result<Arc<Hosted>> {
         let (ours, theirs) = Channel::pair()?;
         let (its_end, kept) = io::pipe()?;
-        let scratch = make_scratch(id)?;
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let (said, its_output) = io::pipe()?;
+        output::pass_on(number, said)?;
+        let scratch = scratch::make(id)?;
         let mut command = self.spawn.command(&scratch);
         command
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
+            .stderr(its_output)
             .process_group(0);
         let child = command.spawn().inspect_err(|_| {
-            let _ = remove_all(&scratch);
+            let _ = scratch::remove(&scratch);
         })?;
+        // It has the session's ends of the channel and of its output, which are to be closed when the session is gone.
+        drop(command);
         let client = caller.client();
         let has_peers = client.rights.peers && !self.peers.networks.is_empty();
         let hosted = Hosted {
@@ -438,7 +455,7 @@ impl Processes {
             kept: Mutex::new(Some(kept)),
             child: Mutex::new(Some(child)),
             group: OnceLock::new(),
-            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            number,
             answer: Mutex::default(),
             counts: Default::default(),
             dialled: Arc::default(),
@@ -511,7 +528,7 @@ impl Processes {
         over.truncate(REMEMBERED - 1);
         over.push_front((Route::to(id), hosted.client, because));
         drop(over);
-        if let Err(error) = remove_all(&hosted.scratch) {
+        if let Err(error) = scratch::remove(&hosted.scratch) {
             quietly(|| tracing::debug!(%error, "a session's files are left"));
         }
         locked(&self.sessions).remove(&Route::to(id));
@@ -528,6 +545,9 @@ impl Processes {
         let Some(hosted) = locked(&self.sessions).get(&route).cloned() else {
             return Err(stream);
         };
+        if hosted.is_told.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let fd = OwnedFd::from(stream);
         // If it takes no more, whoever has come finds the connection closed, and tries again.
         if let Err(error) = hosted.channel.send(&[CONNECTION], Some(fd.as_fd())) {
@@ -536,17 +556,16 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the sessions for whose clients, and the rights that they began with, this gives a reason.
+    /// Ends the sessions for whose clients, and the rights that they began with, this gives a reason: tells each, and ends those that
+    /// were told at an earlier look and are still there.
     pub(crate) fn end<'a>(
         &self,
         mut of: impl FnMut(Fingerprint, &Rights) -> Option<(GoodbyeReason, &'a str)>,
     ) {
         let sessions: Vec<_> = locked(&self.sessions).values().cloned().collect();
         for hosted in sessions {
-            if let Some((reason, text)) = of(hosted.client, &hosted.rights)
-                && !hosted.tell_end(reason, text)
-            {
-                hosted.kill();
+            if let Some((reason, text)) = of(hosted.client, &hosted.rights) {
+                hosted.end(reason, text);
             }
         }
     }
@@ -574,7 +593,29 @@ impl Processes {
         let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
         let (sessions, _) = waited.unwrap_or_else(PoisonError::into_inner);
         sessions.values().for_each(|session| session.kill());
+        // Their keepers end them, and then their files go.
+        let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
+        drop(waited);
     }
+}
+
+/// Raises the number of descriptors that this process may have to what the system lets it have. A node has some for each
+/// connection. The system also compares the number of a user's descriptors that are on their way between processes with it, so it is
+/// to be larger than what sessions may have ([`Limits::files`]).
+fn raise_descriptors() -> io::Result<()> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: there is room for the limits.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
+        limit.rlim_cur = limit.rlim_max;
+        // SAFETY: the limits are there until the call returns.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 {
+            return Ok(());
+        }
+    }
+    Err(io::Error::last_os_error())
 }
 
 /// Waits until a process serves; its key.
@@ -609,66 +650,6 @@ impl Spawn {
             };
         }
         command
-    }
-}
-
-/// A folder for what a session's compilers write.
-pub(super) fn make_scratch(id: SessionId) -> io::Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt;
-    let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Not the session's name, which others need not know.
-    let name = format!("{}{}", scratch_prefix(), &name[..12]);
-    let path = std::env::temp_dir().join(name);
-    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
-    Ok(path)
-}
-
-/// Removes a session's folder with all that is in it, however deep that is: the standard library's own goes down by calling itself,
-/// and what a client's code has made is not to decide how much of a stack that takes.
-///
-/// # Errors
-/// If something cannot be looked at or removed, as what is beyond the longest path that the system takes.
-pub(super) fn remove_all(folder: &Path) -> io::Result<()> {
-    if !std::fs::symlink_metadata(folder)?.is_dir() {
-        return std::fs::remove_file(folder);
-    }
-    // Each behind the one that it is in.
-    let mut folders = vec![folder.to_owned()];
-    let mut next = 0;
-    while let Some(folder) = folders.get(next).cloned() {
-        for entry in std::fs::read_dir(folder)? {
-            let entry = entry?;
-            // Links are not followed.
-            match entry.file_type()?.is_dir() {
-                true => folders.push(entry.path()),
-                false => std::fs::remove_file(entry.path())?,
-            }
-        }
-        next += 1;
-    }
-    folders.iter().rev().try_for_each(std::fs::remove_dir)
-}
-
-/// How the names of this process's folders begin.
-fn scratch_prefix() -> String {
-    format!("quipu-{}-", std::process::id())
-}
-
-/// Removes the folders that sessions' processes of this process's nodes have for what their compilers write: for who ends the process
-/// without dropping its nodes, as an interrupt does.
-pub fn remove_scratch() {
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name
-            .as_encoded_bytes()
-            .starts_with(scratch_prefix().as_bytes())
-        {
-            // It may just have been removed by who watches its session.
-            let _ = remove_all(&entry.path());
-        }
     }
 }
 
@@ -790,27 +771,5 @@ pub(super) mod tests {
         });
         assert!(locked(&processes.starting).is_empty());
         hosted.reap().unwrap();
-    }
-
-    #[test]
-    fn deep_folders_are_removed_on_a_small_stack_and_links_are_not_followed() {
-        let kept = tempfile::tempdir().unwrap();
-        std::fs::write(kept.path().join("file"), "kept").unwrap();
-        let parent = tempfile::tempdir().unwrap();
-        let root = parent.path().join("session");
-        let deep = root.join(["d"; 1500].join("/"));
-        std::fs::create_dir_all(&deep).unwrap();
-        std::fs::write(deep.join("file"), "").unwrap();
-        std::os::unix::fs::symlink(kept.path(), deep.join("link")).unwrap();
-        let thread = std::thread::Builder::new().stack_size(1 << 16);
-        let removed = thread.spawn(move || remove_all(&root)).unwrap();
-        removed.join().unwrap().unwrap();
-        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
-        assert!(kept.path().join("file").exists());
-        // As well as a link in its place.
-        let link = parent.path().join("link");
-        std::os::unix::fs::symlink(kept.path(), &link).unwrap();
-        remove_all(&link).unwrap();
-        assert!(kept.path().join("file").exists() && !link.exists());
     }
 }

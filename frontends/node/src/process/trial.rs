@@ -2,8 +2,8 @@
 //! all of it, and in each [part](Restriction) alone, and prints what it finds.
 
 use super::Spawn;
-use super::parent::{make_scratch, remove_all};
 use super::sandbox::{self, Restriction};
+use super::scratch;
 use crate::limits::Limits;
 use quipu_protocol::message::SessionId;
 use std::io;
@@ -31,9 +31,9 @@ pub fn trials(spawn: &Spawn) -> io::Result<Vec<Trial>> {
         .chain(all.map(|one| vec![one]));
     let tried = |(within, number): (Vec<Restriction>, u8)| {
         let names: Vec<&str> = within.iter().map(|part| part.name()).collect();
-        let scratch = make_scratch(SessionId([number; 16]))?;
+        let scratch = scratch::make(SessionId([number; 16]))?;
         let output = spawn.command(&scratch).arg(names.join(",")).output();
-        remove_all(&scratch)?;
+        scratch::remove(&scratch)?;
         let output = output?;
         Ok(Trial { within, output })
     };

@@ -21,6 +21,7 @@ use quipu_protocol::message::GoodbyeReason;
 use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -176,7 +177,14 @@ fn is_overfull(folder: &Path, processes: &[u32]) -> bool {
     }
     let mut next = vec![folder.to_owned()];
     while let Some(folder) = next.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(folder) {
+            Ok(entries) => entries,
+            // It was removed meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // What is in there is not known: it hides itself, or is deeper than a path is long.
+            Err(_) => return true,
+        };
+        for entry in entries.flatten() {
             count += 1;
             let Ok(metadata) = entry.metadata() else {
                 continue;
@@ -326,10 +334,7 @@ impl Hosted {
     /// Tells a session that it has more than it may, and has it end; if it was told before, ends it.
     fn end_by_limit(&self, text: &str) {
         quietly(|| tracing::warn!(text, "a session ends"));
-        let is_told = self.is_told.swap(true, Ordering::AcqRel);
-        if is_told || !self.tell_end(GoodbyeReason::Limit, text) {
-            self.kill();
-        }
+        self.end(GoodbyeReason::Limit, text);
     }
 }
 

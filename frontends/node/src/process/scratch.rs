@@ -1,0 +1,215 @@
+//! The folders that sessions' compilers write to.
+//!
+//! A session's code has made what is in its folder, and may still run as the folder is removed. So the removal
+//!
+//! * touches only folders that this process has made;
+//! * opens each folder by the descriptor of the one that it is in, and follows no link: nobody can put a link to another folder in
+//!   its place in between;
+//! * takes folders out of each other before it empties them: how deep they are decides neither how many descriptors that takes nor
+//!   how much of a stack;
+//! * gives itself the right to look into each, and goes on where something cannot be removed.
+
+use crate::locked;
+use quipu_protocol::message::SessionId;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, openat, renameat, unlinkat};
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// The folders of this process that are there.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Makes a folder for what a session's compilers write.
+pub(super) fn make(id: SessionId) -> io::Result<PathBuf> {
+    let name: String = id.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Not the session's name, which others need not know.
+    let name = format!("quipu-{}-{}", std::process::id(), &name[..12]);
+    let path = std::env::temp_dir().join(name);
+    let mut made = locked(&MADE);
+    std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+    made.push(path.clone());
+    Ok(path)
+}
+
+/// Removes such a folder with all that is in it. Does nothing if it was removed before.
+///
+/// # Errors
+/// The first of what could not be removed. All else is.
+pub(super) fn remove(folder: &Path) -> io::Result<()> {
+    let mut made = locked(&MADE);
+    let Some(own) = made.iter().position(|path| path == folder) else {
+        return Ok(());
+    };
+    made.swap_remove(own);
+    drop(made);
+    remove_all(folder)
+}
+
+/// Removes the folders that sessions' processes of this process's nodes have for what their compilers write: for a program that ends
+/// without dropping its nodes, as by an interrupt.
+pub fn remove_scratch() {
+    let made = std::mem::take(&mut *locked(&MADE));
+    for folder in made {
+        // Nobody is left to hear of what cannot be removed.
+        let _ = remove_all(&folder);
+    }
+}
+
+/// Opens a folder, and no link to one, after its owner has got all rights to it.
+fn open(parent: impl AsFd, name: &CString) -> rustix::io::Result<OwnedFd> {
+    // Where that is not possible, opening or emptying it fails.
+    let _ = chmodat(&parent, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(&parent, name, flags, Mode::empty())
+}
+
+/// Removes a folder with all that is in it.
+fn remove_all(folder: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let root_name = CString::new(folder.as_os_str().as_bytes())?;
+    let root = open(CWD, &root_name)?;
+    let mut first = Ok(());
+    let mut tried = |done: rustix::io::Result<()>| {
+        if let Err(error) = done
+            && error != Errno::NOENT
+            && first.is_ok()
+        {
+            first = Err(error);
+        }
+    };
+    // Folders whose parent is the root, none of which is empty yet. What is made meanwhile is left, with the root.
+    let mut moved = 0_u64;
+    let mut next = Vec::new();
+    empty(&root, &root, (&mut moved, &mut next), &mut tried);
+    while let Some(name) = next.pop() {
+        match open(&root, &name) {
+            Ok(inner) => empty(&inner, &root, (&mut moved, &mut next), &mut tried),
+            Err(error) => tried(Err(error)),
+        }
+        tried(unlinkat(&root, &name, AtFlags::REMOVEDIR));
+    }
+    tried(unlinkat(CWD, &root_name, AtFlags::REMOVEDIR));
+    first.map_err(Into::into)
+}
+
+/// Removes the files of a folder, and moves its folders to the root, under names that are counted.
+fn empty(
+    folder: &OwnedFd,
+    root: &OwnedFd,
+    (moved, next): (&mut u64, &mut Vec<CString>),
+    tried: &mut impl FnMut(rustix::io::Result<()>),
+) {
+    let entries = match Dir::read_from(folder) {
+        Ok(entries) => entries,
+        Err(error) => return tried(Err(error)),
+    };
+    // All names first: those that are moved to the root are not to be met again.
+    let names: Vec<_> = entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| !matches!(name.as_bytes(), b"." | b".."))
+        .collect();
+    for name in names {
+        match unlinkat(folder, &name, AtFlags::empty()) {
+            // Linux says so of a folder, and POSIX the other.
+            Err(Errno::ISDIR | Errno::PERM) => {}
+            done => {
+                tried(done);
+                continue;
+            }
+        }
+        // A folder that cannot be changed cannot change its parent either.
+        let _ = chmodat(folder, &name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW);
+        let to = loop {
+            *moved += 1;
+            let to = CString::new(format!("{moved}")).unwrap_or_default();
+            match renameat(folder, &name, root, &to) {
+                // There is something of that name.
+                Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+                done => break done.map(|()| to),
+            }
+        };
+        match to {
+            Ok(to) => next.push(to),
+            Err(error) => tried(Err(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn deep_folders_are_removed_on_a_small_stack_and_links_are_not_followed() {
+        let kept = tempfile::tempdir().unwrap();
+        std::fs::write(kept.path().join("file"), "kept").unwrap();
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("session");
+        let deep = root.join(["d"; 1500].join("/"));
+        std::fs::create_dir_all(&deep).unwrap();
+        std::fs::write(deep.join("file"), "").unwrap();
+        std::os::unix::fs::symlink(kept.path(), deep.join("link")).unwrap();
+        let thread = std::thread::Builder::new().stack_size(1 << 16);
+        let removed = thread.spawn(move || remove_all(&root)).unwrap();
+        removed.join().unwrap().unwrap();
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert!(kept.path().join("file").exists());
+        // A link in the place of the folder is not followed either.
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(kept.path(), &link).unwrap();
+        remove_all(&link).unwrap_err();
+        assert!(kept.path().join("file").exists());
+    }
+
+    #[test]
+    fn what_is_longer_than_a_path_or_hidden_from_its_owner_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let root = parent.path().join("session");
+        // Names that are taken as folders move to the root.
+        for taken in ["1/2/3", "2/1"] {
+            std::fs::create_dir_all(root.join(taken)).unwrap();
+        }
+        std::fs::write(root.join("3"), "").unwrap();
+        let name = CString::new([b'n'; 250]).unwrap();
+        let mut inner = open(CWD, &CString::new(root.to_str().unwrap()).unwrap()).unwrap();
+        for _ in 0..30 {
+            rustix::fs::mkdirat(&inner, &name, Mode::RWXU).unwrap();
+            inner = open(&inner, &name).unwrap();
+        }
+        let create = OFlags::CREATE | OFlags::WRONLY;
+        openat(&inner, c"file", create, Mode::RUSR).unwrap();
+        let hidden = root.join("hidden");
+        std::fs::create_dir_all(hidden.join("inner")).unwrap();
+        std::fs::write(hidden.join("inner/file"), "").unwrap();
+        for folder in [hidden.join("inner"), hidden, root.clone()] {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o300)).unwrap();
+        }
+        remove_all(&root).unwrap();
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_folders_that_were_made_here_are_removed_and_each_once() {
+        let id = SessionId(std::array::from_fn(|byte| byte as u8));
+        let folder = make(id).unwrap();
+        // As somebody else may name one.
+        let other = folder.with_file_name(format!("quipu-{}-other", std::process::id()));
+        std::fs::create_dir(&other).unwrap();
+        remove(&other).unwrap();
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
+        std::fs::create_dir(&folder).unwrap();
+        remove(&folder).unwrap();
+        remove_scratch();
+        assert!(other.exists() && folder.exists());
+        std::fs::remove_dir(other).unwrap();
+        std::fs::remove_dir(folder).unwrap();
+    }
+}
