@@ -485,9 +485,14 @@ impl fmt::Display for Error {
     }
 }
 
+/// The message, as [`Display`](fmt::Display) has it: it is what a program prints whose `main` returns an error. `{:#?}` shows the
+/// [`ErrorKind`] with its fields.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.kind().fmt(f)
+        if f.alternate() {
+            return fmt::Debug::fmt(self.kind(), f);
+        }
+        fmt::Display::fmt(self.kind(), f)
     }
 }
 
@@ -503,6 +508,17 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_whose_main_returns_an_error_prints_its_message() {
+        let error = Error::from(ErrorKind::InvalidSize {
+            what: "make a buffer",
+            problem: "use one element or more".to_owned(),
+        });
+        let printed = format!("{:?}", Err::<(), _>(error.clone()));
+        assert_eq!(printed, "Err(make a buffer: use one element or more)");
+        assert!(format!("{error:#?}").starts_with("InvalidSize {"));
+    }
 
     #[test]
     fn how_much_memory_is_left_is_said_where_it_is_known() {

@@ -230,7 +230,7 @@ impl Node {
         let home = match options.processes.clone() {
             Some(spawn) => {
                 if !options.accepts_weak_sandbox {
-                    refuse_weak_sandbox(&crate::process::weaknesses())?;
+                    refuse_weak_sandbox(&crate::process::weaknesses_for(gate.folder()))?;
                 }
                 let processes = crate::process::Processes::new(spawn, &options);
                 Home::Processes(Arc::new(processes))

@@ -33,6 +33,7 @@ use quipu_protocol::{
 };
 use rustls::{ServerConfig, ServerConnection};
 use std::net::TcpStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -178,6 +179,15 @@ impl Gate {
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
+    }
+
+    /// The folder of the node's key, if it is in one.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.known {
+            Known::Folder(folder) | Known::Everybody(folder) => Some(folder.path()),
+            Known::Only(_) => None,
+        }
     }
 
     /// The node's key.

@@ -44,6 +44,7 @@ pub(crate) use child::end;
 pub use child::{serve_session, serve_session_reading};
 pub(crate) use dials::Dials;
 pub(crate) use parent::Processes;
+pub(crate) use sandbox::weaknesses_for;
 pub use sandbox::{Restriction, Weakness, weaknesses};
 pub use scratch::remove_scratch;
 pub use trial::{Trial, enter_trial, trials};

@@ -174,6 +174,30 @@ pub fn weaknesses() -> Vec<Weakness> {
     weaknesses_of(landlock, seccomp == 0, namespaces::are_given())
 }
 
+/// As [`weaknesses`], for a node whose key is in this folder.
+pub(crate) fn weaknesses_for(key: Option<&Path>) -> Vec<Weakness> {
+    let mut all = weaknesses();
+    if let Some((key, readable)) = key.and_then(|key| Some((key, readable_around(key)?))) {
+        all.push(Weakness {
+            is_serious: true,
+            what: format!(
+                "the node's key is in {}, and code of a client's can read all that is in {readable}: have QUIPU_HOME name a folder \
+                 elsewhere",
+                key.display()
+            ),
+        });
+    }
+    all
+}
+
+/// The part of the system that every session may read and that the folder of the node's key is in, if it is in one.
+fn readable_around(key: &Path) -> Option<&'static str> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let key = real(key);
+    let mut all = READABLE.iter().copied();
+    all.find(|readable| key.starts_with(real(Path::new(readable))))
+}
+
 /// What a kernel has not whose Landlock is of this version, negative for none.
 fn weaknesses_of(
     landlock: libc::c_long,
@@ -464,6 +488,7 @@ fn restrict_calls(limits: &Limits) -> Result<(), String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 
@@ -482,5 +507,21 @@ mod tests {
         let without_namespaces = weaknesses_of(SCOPED, true, false);
         assert_eq!(without_namespaces.len(), 1);
         assert!(!without_namespaces[0].is_serious);
+    }
+
+    #[test]
+    fn a_key_where_sessions_read_is_a_serious_weakness() {
+        let serious = |key: &str| {
+            let mut all = weaknesses_for(Some(Path::new(key)));
+            all.retain(|weakness| weakness.what.contains("QUIPU_HOME"));
+            all.into_iter().any(|weakness| weakness.is_serious)
+        };
+        assert!(serious("/usr/local/quipu") && serious("/opt/quipu"));
+        assert!(!serious("/var/lib/quipu") && !serious("/optional"));
+        // However it is named.
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("keys");
+        std::os::unix::fs::symlink("/usr/lib", &link).unwrap();
+        assert!(serious(link.to_str().unwrap()));
     }
 }

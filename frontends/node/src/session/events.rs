@@ -27,6 +27,9 @@ pub(crate) struct Running {
     pub(crate) is_kernel: bool,
 }
 
+/// Events that are gone and stay in the list before it is gone through for them.
+const SPARE: usize = 1024;
+
 /// An event that there was.
 struct Entry {
     id: u64,
@@ -38,7 +41,7 @@ struct Entry {
 /// Events by their ids, which only rise.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// In the order of ids; the first is not gone.
+    /// In the order of ids. The first is not gone, and of all at most half and [`SPARE`] are.
     known: VecDeque<Entry>,
     live: usize,
     last: u64,
@@ -94,6 +97,11 @@ impl Events {
         while matches!(self.known.front(), Some(entry) if matches!(entry.known, Known::Gone)) {
             self.known.pop_front();
         }
+        // One that stays for long does not keep all that have come since.
+        if self.known.len() > 2 * self.live + SPARE {
+            self.known
+                .retain(|entry| !matches!(entry.known, Known::Gone));
+        }
     }
 
     /// The core's events.
@@ -136,5 +144,19 @@ mod tests {
             events.forget(id);
         }
         assert_eq!((events.len(), events.known.len()), (0, 0));
+    }
+
+    #[test]
+    fn one_that_stays_does_not_keep_those_that_have_come_since() {
+        let mut events = Events::default();
+        events.add(1, Known::Done, NO_LINE, false);
+        for id in 2..100_000 {
+            events.add(id, Known::Done, NO_LINE, false);
+            if id > 10 {
+                events.forget(id - 5);
+            }
+            assert!(events.known.len() <= 2 * events.len() + SPARE);
+            assert!(events.get(1).is_some() && events.get(id - 1).is_some());
+        }
     }
 }

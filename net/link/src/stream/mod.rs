@@ -205,8 +205,10 @@ struct Queue {
 #[derive(Debug)]
 struct Writing {
     attached: Arc<Attached>,
-    /// The last number in the batch.
+    /// The last number that was given when the batch was taken.
     last: u64,
+    /// Whether the batch has a number: the other side acknowledges it, and until then it is kept.
+    is_numbered: bool,
     plain: Vec<u8>,
     /// What comes before is with TLS, or sent.
     encrypted_to: usize,
@@ -268,6 +270,7 @@ pub(crate) fn split(
         writer: Mutex::new(Writing {
             attached: Arc::clone(&attached),
             last: 0,
+            is_numbered: false,
             plain: Vec::new(),
             encrypted_to: 0,
         }),
@@ -473,7 +476,7 @@ impl Shared {
         if queue.attached.is_none() && queue.failure.is_none() {
             return false;
         }
-        if self.resumable && writing.last > queue.sent.acknowledged() {
+        if self.resumable && writing.is_numbered && writing.last > queue.sent.acknowledged() {
             let room = queue.replay.room();
             let written = std::mem::replace(&mut writing.plain, room);
             queue.replay.keep(writing.last, written);
@@ -486,7 +489,9 @@ impl Shared {
         }
         queue.batch.exchange(&mut writing.plain);
         queue.taken = writing.plain.len();
-        writing.last = queue.sent.last();
+        let last = queue.sent.last();
+        writing.is_numbered = last > writing.last;
+        writing.last = last;
         queue.pongs = 0;
         writing.encrypted_to = 0;
         let is_awaited = queue.waiting > 0;

@@ -2,6 +2,8 @@
 
 use super::{done, ends, free, number, split, split_bulk, split_resumable};
 use quipu_link::stream::{Incoming, Outgoing};
+use quipu_protocol::batch::Batch;
+use quipu_protocol::limits::MIN_FRAME;
 use quipu_protocol::message::*;
 
 #[test]
@@ -99,4 +101,25 @@ fn what_is_acknowledged_is_not_kept() {
         assert_eq!(number(&mut incoming).unwrap().0, value);
         assert!(outgoing.kept_bytes() < 1 << 10 && node_out.kept_bytes() < 1 << 10);
     }
+}
+
+#[test]
+fn answers_to_pings_are_not_kept_until_something_else_is_acknowledged() {
+    let (client, mut node) = ends();
+    let (mut incoming, outgoing) = split_resumable(client);
+    outgoing.send(&free(1)).unwrap();
+    let receiving = std::thread::spawn(move || (number(&mut incoming).unwrap(), incoming));
+    // This side acknowledges nothing.
+    for token in 0..1000 {
+        let ping = Message::Ping(Ping { token, time_ns: 0 });
+        node.send(&ping).unwrap();
+        let is_answer = |message: &Message<'_>| Ok(matches!(message, Message::Pong(_)));
+        while !node.receive_as(is_answer).unwrap() {}
+    }
+    let mut batch = Batch::new(MIN_FRAME);
+    batch.push(&done(9), 1).unwrap();
+    node.send_batch(&batch).unwrap();
+    let ((event, _), _incoming) = receiving.join().unwrap();
+    assert_eq!((event, outgoing.unacknowledged()), (9, 1));
+    assert!(outgoing.kept_bytes() < 1 << 10);
 }
