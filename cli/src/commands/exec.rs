@@ -71,6 +71,10 @@ pub(crate) enum ExecError {
         "{LIBRARY} is not found beside {}; build it with \"cargo build --release -p quipu-opencl\"", beside.display()
     )]
     NoLibrary { beside: PathBuf },
+    #[error(
+        "{} is not a folder of yours alone; remove it, or have QUIPU_CACHE name a folder of yours", path.display()
+    )]
+    NotOwn { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot run {}: {source}", program.display())]
@@ -125,12 +129,14 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if let Some(devices) = devices {
         command.env(OPENCL_DEVICES.name(), devices);
     }
-    let trace = match (&options.trace, options.profile) {
-        (Some(trace), _) => Some(trace.clone()),
-        (None, true) => {
-            Some(std::env::temp_dir().join(format!("quipu-{}.json", std::process::id())))
-        }
-        (None, false) => None,
+    // A folder of this user's alone, for a trace that nobody asked for by name.
+    let passing = match (&options.trace, options.profile) {
+        (None, true) => Some(tempfile::tempdir()?),
+        _ => None,
+    };
+    let trace = match &passing {
+        Some(folder) => Some(folder.path().join("trace.json")),
+        None => options.trace.clone(),
     };
     if let Some(trace) = &trace {
         command.env(quipu_environment::TRACE.name(), trace);
@@ -143,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         eprintln!("{}, found by {found_by}", library.display());
     }
     if let Some(trace) = trace.filter(|_| options.profile) {
-        return profile(command, &trace, options.trace.is_none());
+        return profile(command, &trace, passing);
     }
     let source = command.exec();
     let program = program.into();
@@ -190,7 +196,11 @@ fn nodes(options: &Options) -> Result<Option<Vec<String>>, CommandError> {
 }
 
 /// Runs the program as a child, prints what its trace tells, and ends as it has ended.
-fn profile(mut command: Command, trace: &Path, is_temporary: bool) -> Result<(), CommandError> {
+fn profile(
+    mut command: Command,
+    trace: &Path,
+    passing: Option<tempfile::TempDir>,
+) -> Result<(), CommandError> {
     let program = PathBuf::from(command.get_program());
     let child = command.spawn();
     let mut child = child.map_err(|source| ExecError::Run { program, source })?;
@@ -206,9 +216,8 @@ fn profile(mut command: Command, trace: &Path, is_temporary: bool) -> Result<(),
         // It has not used OpenCL.
         false => Ok(None),
     };
-    if is_temporary {
-        let _ = fs::remove_file(trace);
-    }
+    // This process ends without dropping it.
+    drop(passing);
     match read? {
         Some(trace) => eprint!("\n{}", timeline::by_name(&trace)),
         None => eprintln!("\nThe program ran no commands of OpenCL's."),
@@ -280,7 +289,10 @@ fn folder(library: &Path) -> Result<PathBuf, ExecError> {
             let cache = std::env::var_os("XDG_CACHE_HOME")
                 .map(PathBuf::from)
                 .or(home);
-            cache.unwrap_or_else(std::env::temp_dir).join("quipu")
+            match cache {
+                Some(cache) => cache.join("quipu"),
+                None => own_folder(&std::env::temp_dir())?,
+            }
         }
     };
     // One for each library: programs that are running go on with theirs.
@@ -305,19 +317,52 @@ fn folder(library: &Path) -> Result<PathBuf, ExecError> {
     }
     for name in [LOADER, "libOpenCL.so"] {
         let loader = folder.join(name);
-        match std::os::unix::fs::symlink(library, &loader) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(failed(&loader)(error));
-            }
-            _ => {}
+        if fs::read_link(&loader).is_ok_and(|to| to == library) {
+            continue;
         }
+        let new = folder.join(format!("{name}.new-{}", std::process::id()));
+        std::os::unix::fs::symlink(library, &new).map_err(failed(&new))?;
+        fs::rename(&new, &loader).map_err(failed(&loader))?;
     }
     Ok(folder)
+}
+
+/// A folder of this user's in one that all users write to. Programs load a library from it, so nobody else may have made it.
+fn own_folder(of_all: &Path) -> Result<PathBuf, ExecError> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    // SAFETY: it takes nothing.
+    let user = unsafe { libc::geteuid() };
+    let path = of_all.join(format!("quipu-{user}"));
+    match fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(ExecError::Write { path, source });
+        }
+        _ => {}
+    }
+    let is_own = fs::symlink_metadata(&path)
+        .is_ok_and(|folder| folder.is_dir() && folder.uid() == user && folder.mode() & 0o077 == 0);
+    match is_own {
+        true => Ok(path),
+        false => Err(ExecError::NotOwn { path }),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_somebody_else_may_have_made_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let of_all = tempfile::tempdir().unwrap();
+        let own = own_folder(of_all.path()).unwrap();
+        assert_eq!(own_folder(of_all.path()).unwrap(), own);
+        fs::set_permissions(&own, PermissionsExt::from_mode(0o770)).unwrap();
+        own_folder(of_all.path()).unwrap_err();
+        fs::remove_dir(&own).unwrap();
+        std::os::unix::fs::symlink("/tmp", &own).unwrap();
+        own_folder(of_all.path()).unwrap_err();
+    }
 
     #[test]
     fn the_folder_comes_first_and_others_stay() {
