@@ -1,11 +1,11 @@
-//! Ids of events: which use of which slot.
+//! Ids of events: a slot, and the number of its use.
 
 use super::slot::{Glance, Slot};
 use crate::notify::ADDRESS_BITS;
 use std::ptr::NonNull;
 
-/// Which command an event belongs to: a slot and which use of it. Plain data;
-/// keeps nothing alive. Zero is no event.
+/// The command that an event belongs to: a slot, and one use of it. Plain data that keeps nothing
+/// alive. Zero is no event.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(u64);
 

@@ -75,8 +75,8 @@ impl Command {
         running::within(self.0.0, run)
     }
 
-    /// Fetches what is likely to be run soon after this command: the slots that
-    /// were enqueued next.
+    /// Fetches the commands that are likely to run soon after this one: the slots that were
+    /// enqueued next.
     #[inline]
     pub fn prefetch_following(&self) {
         let ahead = self.0.0.as_ptr().wrapping_add(4);
@@ -134,7 +134,7 @@ impl Command {
         }
     }
 
-    /// What profiling, traces and logs want to know of the start.
+    /// Notes the facts of the start that profiling, traces and logs need.
     #[cold]
     fn note_start(&self, extension: &Extension, time: Option<u64>) {
         if let Some(times) = &extension.times {
@@ -179,7 +179,8 @@ impl Command {
         if slot.state.is_poisoned() {
             let raw = slot.work.load(Ordering::Acquire);
             if raw != 0 {
-                // SAFETY: the first poisoner put its cause there, and only who ends the command takes it; it is not dropped here.
+                // SAFETY: the first poisoner put its cause there, and only the owner that ends the command takes it; it
+                // is not dropped here.
                 let cause = unsafe { ManuallyDrop::new(Error::from_raw(raw)) };
                 return Error::clone(&cause);
             }
@@ -213,9 +214,8 @@ impl Command {
         }
     }
 
-    /// Does a started command that [needs no device](crate::command::CommandView::needs_no_device):
-    /// ends it, or, if it is a recorded graph, hands over the first of its
-    /// commands, of which the last will end it.
+    /// Does the work of a started command that [needs no device](crate::command::CommandView::needs_no_device): ends it,
+    /// or, if it is a recorded graph, hands over the first of its commands. The last of them ends it.
     pub fn finish_without_device(self, sink: &mut impl ReadySink) {
         match self.vtable().rare.begin {
             Some(begin) => begin(self, sink),
@@ -228,7 +228,7 @@ impl Drop for Command {
     #[cold]
     fn drop(&mut self) {
         if crate::process::is_forked() {
-            // Other threads may have had the locks of what waits for it. It is kept as it is.
+            // Other threads may have had the locks of its dependants. It is kept as it is.
             return;
         }
         let error = ErrorKind::Device {
@@ -247,7 +247,7 @@ pub(crate) fn retain(slot: NonNull<Slot>) {
     // SAFETY: the caller holds a reference.
     let references = &unsafe { slot.as_ref() }.references;
     if references.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
-        // As of `Arc`: only a program that forgets handles comes here, and one more round would free what is in use.
+        // As `Arc` does: only a program that forgets handles comes here, and one more round would free a slot in use.
         std::process::abort();
     }
 }
@@ -289,7 +289,7 @@ unsafe fn free(slot: NonNull<Slot>) {
     unsafe { slab::give(slot) };
 }
 
-/// Drops what few slots hold.
+/// Drops the parts of a slot that few commands have.
 ///
 /// # Safety
 /// Nothing refers to this use of the slot any more.

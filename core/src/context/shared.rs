@@ -45,7 +45,7 @@ impl ContextShared {
         self.lost.get()
     }
 
-    /// The context's own queue, for what needs no device.
+    /// The context's own queue, for commands that need no device.
     pub(crate) fn internal_queue(&self) -> &Queue {
         self.internal
             .get_or_init(|| Queue::internal(self.this.clone(), self.id, Arc::new(NoDriver), None))
@@ -55,7 +55,7 @@ impl ContextShared {
     pub(crate) fn transfer_queue(&self, space: SpaceId) -> Option<Queue> {
         let mut transfers = lock(&self.transfers);
         let mut devices = self.devices.iter().filter(|d| d.space() == space);
-        // If all of its devices are lost, the driver fails what is brought.
+        // If all of its devices are lost, the driver fails the migration.
         let device = devices
             .clone()
             .find(|device| device.lost().is_none())
