@@ -1,14 +1,15 @@
-//! Whether two regions of one memory object share a byte.
+//! Regions of a memory object: rows of bytes with gaps between them, and a test whether two regions share a byte.
 //!
-//! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an image,
-//! each of whose rows is one row of the left half and one of the right.
+//! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an
+//! image, each of whose rows is one row of the left half and one of the right.
 //!
-//! Of regions whose rows are equally far apart that is found out exactly. A row of one starts so many steps of each kind after a row of
-//! the other, and the rows share a byte if less than a row is left then. Of regions whose steps lead into each other it is not looked
-//! at whether rows miss each other: they overlap if their spans do. The steps of one region never do: see [`Region::new`].
+//! The test is exact for regions whose rows are equally far apart. A row of one starts so many steps of each kind after a
+//! row of the other, and the rows share a byte if less than a row is left then. For regions whose steps lead into each
+//! other the test does not look at rows: they overlap if their spans do. The steps of one region never do: see
+//! [`Region::new`].
 //!
-//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles, so it is
-//! known which bytes of a region a later one leaves alone (`Region::without`).
+//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles. So the
+//! bytes of a region that a later one leaves alone are known (`Region::without`).
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use std::ops::Range;
 pub struct Region {
     start: u64,
     row: u64,
-    /// How many rows there are along a dimension, and how many bytes they are apart. Each has several.
+    /// The number of rows along each dimension, and their distance in bytes. Each dimension has several rows.
     steps: SmallVec<[(u64, u64); 3]>,
 }
 
@@ -128,7 +129,7 @@ impl Region {
         })
     }
 
-    /// Whether one of its bytes is in a range.
+    /// True if one of its bytes is in a range.
     fn touches(&self, range: &Range<u64>) -> bool {
         /// The rows from `start` on, of these steps.
         fn rows_touch(start: u64, row: u64, steps: &[(u64, u64)], range: &Range<u64>) -> bool {
@@ -216,7 +217,7 @@ impl Region {
         Some(rectangles)
     }
 
-    /// How many of its rows are so far apart.
+    /// The number of its rows along the dimension of this stride.
     fn count(&self, stride: u64) -> u64 {
         let step = self.steps.iter().find(|(_, own)| *own == stride);
         step.map_or(1, |(count, _)| *count)
@@ -229,7 +230,8 @@ impl Region {
         further.fold(self.row, u64::saturating_add)
     }
 
-    /// Whether it shares a byte with another, as far as is looked at.
+    /// True if it shares a byte with another. Two regions whose steps lead into each other count as sharing one if their
+    /// spans do.
     pub fn meets(&self, other: &Self) -> bool {
         if self.row == 0 || other.row == 0 {
             return false;
@@ -266,7 +268,7 @@ struct Rectangle {
 type Rectangles = SmallVec<[Rectangle; 4]>;
 
 impl Rectangle {
-    /// The rows above and below of the hole, and what is on both sides of it.
+    /// The rows above and below the hole, and the columns on both sides of it.
     fn without(&self, hole: &Self) -> Rectangles {
         let within = |all: &Range<u64>, part: &Range<u64>| {
             let start = part.start.clamp(all.start, all.end);
@@ -307,7 +309,7 @@ struct Both {
     counts: [u64; 2],
 }
 
-/// The steps of both, the longest first; none if one does not lead past what lies within it.
+/// The steps of both, the longest first; none if one does not lead past the rows within it.
 fn together(one: &Region, other: &Region) -> Option<SmallVec<[Both; 3]>> {
     let mut strides: SmallVec<[u64; 6]> = [one, other]
         .iter()
@@ -335,12 +337,14 @@ fn together(one: &Region, other: &Region) -> Option<SmallVec<[Both; 3]>> {
     (is_whole(0, one) && is_whole(1, other)).then_some(steps)
 }
 
-/// True if two regions of such rows share a byte, the second of which starts `apart` bytes after the first.
+/// True if two regions of such rows share a byte. The second one starts `apart` bytes after the
+/// first.
 fn meet(apart: i128, rows: [u64; 2], steps: &[Both]) -> bool {
     let Some((step, inner)) = steps.split_first() else {
         return -i128::from(rows[1]) < apart && apart < i128::from(rows[0]);
     };
-    // What lies within a step is no longer than it: only the multiples on either side are near enough.
+    // The span within a step is no longer than it: only the multiples on either side are near
+    // enough.
     let stride = i128::from(step.stride);
     let counts = step.counts.map(i128::from);
     let below = apart.div_euclid(stride);

@@ -1,10 +1,10 @@
 //! Flushing: the queues that a wait has to flush.
 //!
-//! A driver may hold commands back until their queue is flushed after they were submitted
-//! ([`Driver::needs_flush`]). A queue with such commands is *dirty*. Commands are submitted as they, or what they are
-//! made for, are enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no
-//! other. A wait has to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that
-//! another thread is still adding to.
+//! A driver may hold commands back until their queue is flushed after they were submitted ([`Driver::needs_flush`]). A
+//! queue with such commands is *dirty*. Commands, and the helpers that are made for them, are submitted as they are
+//! enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no other. A wait has
+//! to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that another thread is
+//! still adding to.
 //!
 //! A wait flushes the dirty queues of some contexts, each once:
 //!
@@ -41,10 +41,10 @@
 //! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In
 //!    between both have a fence. So either the watcher's flush finds the queue dirty, or the enqueue
 //!    sees the watcher.
-//! 3. An enqueue that finds its queue dirty leaves it so. Whoever marked it looked at the count
-//!    afterwards, and so either has it flushed, or was followed by every watcher, whose flush found
-//!    the queue if the watcher needed it. What comes to be needed later is marked later, or the
-//!    watcher depends on the host, and has flushed all queues.
+//! 3. An enqueue that finds its queue dirty leaves it so. The thread that marked it looked at the
+//!    count afterwards, and so either has it flushed, or was followed by every watcher, whose flush
+//!    found the queue if the watcher needed it. A queue that comes to be needed later is marked
+//!    later, or the watcher depends on the host, and has flushed all queues.
 //!
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
 
@@ -68,14 +68,14 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     links: Vec::new(),
 });
 
-/// How many queues are dirty.
+/// The number of dirty queues.
 static DIRTY_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// True once two contexts have lived at a time.
 static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
 /// The link noted last, as two numbers in one.
 static LAST_LINK: AtomicU64 = AtomicU64::new(0);
 
-/// Flushes what watchers may need.
+/// Flushes the queues that watchers may need.
 fn flush_for_watchers() {
     flush_contexts(watching::contexts(), true);
 }
@@ -86,7 +86,7 @@ mod soon {
     use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
-    /// How long a batch goes on.
+    /// The time for which a batch goes on.
     const MOMENT: Duration = Duration::from_millis(1);
 
     static ASKED: Mutex<bool> = Mutex::new(false);
@@ -115,7 +115,7 @@ mod soon {
             }
             drop(asked);
             std::thread::sleep(MOMENT);
-            // Before the flush: what is asked for meanwhile may come too late for it.
+            // Before the flush: a request that comes meanwhile may be too late for it.
             *lock(&ASKED) = false;
             // It may end a queue, and with it a driver, whose end may panic. The thread goes on: nobody else would flush.
             contain(flush_for_watchers);
@@ -138,7 +138,7 @@ pub(crate) fn forget_context(number: u32) {
     LAST_LINK.store(0, Ordering::Relaxed);
 }
 
-/// Notes what lies outside of the queue's context among the events that a command of it waits for.
+/// Notes the other contexts, and the host events, among the events that a command of the queue waits for.
 #[inline]
 pub(super) fn note_waits(queue: &QueueShared, events: &[Event]) {
     let own = queue.context_number();
@@ -182,7 +182,7 @@ fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
     contexts
 }
 
-/// Flushes what a wait for commands of these queues needs; of no queue, for the host's event.
+/// Flushes the queues that a wait for commands of these queues needs; `None` stands for the host's event.
 #[inline]
 pub(crate) fn flush_for(queues: impl IntoIterator<Item = Option<&'static Place>>) {
     if DIRTY_COUNT.load(Ordering::Acquire) == 0 {
@@ -220,7 +220,7 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
         });
         DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
     }
-    // Each once: what others enqueue meanwhile, this wait was not for.
+    // Each once: this wait is not for commands that others enqueue meanwhile.
     for visit in wanted {
         // One that panics keeps no other from being flushed, also as its last visitor ends it: nobody would come back for these.
         contain(move || {
@@ -230,7 +230,7 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
     }
 }
 
-/// Somebody who has no handle flushes a queue: it is not recycled meanwhile.
+/// A flush of a queue by a caller without a handle: the queue is not recycled meanwhile.
 struct Visit(&'static Place);
 
 impl Visit {
@@ -305,15 +305,15 @@ impl QueueShared {
         watching::are_there_any() && !soon::ask()
     }
 
-    /// Flushes the queue and what its commands may wait for.
+    /// Flushes the queue and those that its commands may wait for.
     pub(super) fn flush(&self) {
         if DIRTY_COUNT.load(Ordering::Acquire) != 0 {
             flush_contexts(Some([self.context_number()].into_iter().collect()), false);
         }
     }
 
-    /// Takes the queue, whose last command is over, out of the dirty ones. False if somebody is just
-    /// flushing it, who then recycles it.
+    /// Takes the queue, whose last command is over, out of the dirty ones. False if another thread is just flushing it,
+    /// which then recycles it.
     fn leave_dirty(&self) -> bool {
         let mut registry = lock(&REGISTRY);
         if self.head().dirty.swap(false, Ordering::AcqRel) {
