@@ -16,9 +16,8 @@
 //! 1. The graph's commands lie in slots of their own, which they keep. Their notify
 //!    lists are made once, with the edges that an enqueue would make, and are never
 //!    closed. The first of them, the *roots*, wait for one thing more: the launch.
-//! 2. When the launch is ready, whoever has it *plays* it (`launch`): tells drivers with a
-//! 2. When the launch is ready, its owner *plays* it (`launch`): tells drivers with a commands go
-//!    their usual way.
+//! 2. When the launch is ready, its owner *plays* it (`launch`): tells drivers with a sync domain of
+//!    their commands, and resolves the roots' wait. From there on commands go their usual way.
 //! 3. A command that ends sets its own state back, and then resolves the waits for it
 //!    (`command::finish::end_recorded`). Nothing is freed, nothing exchanged.
 //! 4. The *end*, a marker, waits for the commands that no other command waits for, and ends the

@@ -1,8 +1,8 @@
 //! Flushing: the queues that a wait has to flush.
 //!
 //! A driver may hold commands back until their queue is flushed after they were submitted ([`Driver::needs_flush`]). A
-//! queue with such commands is *dirty*. Commands, and the helpers that are made for them, are submitted as they are
-//! enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no other. A wait has
+//! queue with such commands is *dirty*. Commands are submitted as they are enqueued, and helpers as the command
+//! that they are made for is enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no other. A wait has
 //! to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that another thread is
 //! still adding to.
 //!

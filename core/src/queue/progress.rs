@@ -3,8 +3,7 @@
 //! Each command of a queue has a sequence number and one byte in a page. The byte is set as the
 //! command ends, just before its notify list is closed: a plain store, no read-modify-write,
 //! whatever the number of workers. The *frontier* is the number of the first command that is not
-//! over. It is only *frontier* is the number of the first command that is not over. It is only
-//! moved on demand: by a waiter, a marker, or an enqueue that needs a
+//! over. It is only moved on demand: by a waiter, a marker, or an enqueue that needs a fresh page.
 //!
 //! So there is a moment in which a command is over here and its event is not, and the thread that
 //! ends it may be preempted in it. No thread is to see both. Code that says that the commands below
