@@ -3,8 +3,8 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_bias --release`
 //!
-//! The fence that costs nothing is a full one here, and so is the other. The protocol needs nothing of the first but what
-//! keeps a store before a load: nothing else is told by the flag's being raised.
+//! The fence that costs nothing is a full one here, and so is the other. The protocol needs of the first only that it
+//! keeps a store before a load: the raised flag publishes nothing else.
 //!
 //! Each of these changes was made to the file and made the model named fail:
 //!
@@ -26,7 +26,7 @@
     reason = "the file is a module of another crate here"
 )]
 
-/// What the file knows as its crate's atomics and fences.
+/// The file knows this as its crate's atomics and fences.
 mod sync {
     pub use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub use loom::thread::yield_now;
