@@ -46,7 +46,7 @@ impl Worker {
         Some(task)
     }
 
-    /// Looks into the injectors.
+    /// Looks into the injectors of high and normal priority.
     pub(super) fn take_from_outside(&self) -> Option<Task> {
         [Priority::High, Priority::Normal]
             .into_iter()
