@@ -30,7 +30,7 @@ struct Splitting {
     of: usize,
     partition: Partition,
     parts: Range<usize>,
-    /// Which of them are in use.
+    /// For each of them, true if it is in use.
     live: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ impl<D> Default for Parts<D> {
     }
 }
 
-/// Which chunk a part is in, and where there.
+/// The chunk of a part, and its place there.
 fn place(part: usize) -> (usize, usize) {
     let chunk = (part + 1).ilog2() as usize;
     (chunk, part + 1 - (1 << chunk))
@@ -56,11 +56,11 @@ impl<D> Parts<D> {
         self.chunks.get(chunk)?.get()?.get(at)?.get()
     }
 
-    /// The parts of a splitting of the device of this number: those of one like it that nobody uses, else what `make`
-    /// gives.
+    /// The parts of a splitting of the device of this number: those of an equal one that nobody uses, else those that
+    /// `make` gives.
     ///
     /// # Errors
-    /// What `make` says.
+    /// The error of `make`.
     pub(crate) fn split<E>(
         &self,
         of: usize,

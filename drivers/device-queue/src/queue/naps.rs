@@ -1,4 +1,4 @@
-//! Sleeping for microseconds: a system that is free to wake threads late, to wake several at once, is told not to.
+//! Sleeping for microseconds: a system that is free to wake threads late, or several at once, is told not to.
 
 /// As long as this lives, this thread is woken at the time that it asked for, as far as the system can: Linux otherwise adds
 /// 50 µs.
