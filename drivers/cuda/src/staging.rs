@@ -152,7 +152,7 @@ impl Record {
         unsafe { self.words.write_volatile([0; FAULT_WORDS]) };
     }
 
-    /// What it says, once the kernel is over.
+    /// Its content, once the kernel is over.
     pub(crate) fn words(&self) -> [u32; FAULT_WORDS] {
         // SAFETY: the record's words, which only the kernel writes, and that is over.
         unsafe { self.words.read_volatile() }

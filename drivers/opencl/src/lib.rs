@@ -2,11 +2,11 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `device` | the devices: what they are, their contexts |
-//! | `queues` | a device's queues, and which of them a command is put into |
+//! | `device` | the devices: their properties, their contexts |
+//! | `queues` | a device's queues, and the choice of one for a command |
 //! | `partition` | devices that are parts of others |
 //! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |
-//! | `forward` | how commands become calls |
+//! | `forward` | calls of commands |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
 //! | `pinned` | the host's memory that OpenCL has pinned |
@@ -26,18 +26,17 @@
 //!
 //! The devices of a platform share one OpenCL context and are one sync domain: their commands wait for each other by
 //! OpenCL's events, without the host. Queues are out-of-order where a device has them, so that OpenCL knows no order but
-//! what commands wait for; else there are several in-order ones, and a command is put behind what it waits for if that is
-//! the last of its queue. NVIDIA's have none that are out of order in more than name: its queues are streams of CUDA, and
-//! eight kernels of a block each took 7.9 times as long as one in such a queue of an H100, 1.05 times in eight in-order ones. Copies
-//! to and from the host have queues of their own.
-//! What a command waits for outside the domain is resolved by the host first.
+//! that of the waits. Otherwise there are several in-order ones, and a command is put behind one that it waits for if
+//! that is the last of its queue. NVIDIA's are out of order in name only: its queues are streams of CUDA. Independent
+//! kernels in one such queue run one after the other, and in several in-order ones at the same time. Copies to and from
+//! the host have queues of their own. Waits outside the domain are resolved by the host first.
 //!
 //! Events are OpenCL's to make, a new one for each command, and cannot be used again: so none are pooled.
 //!
 //! # Native code
 //!
 //! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on threads of the host,
-//! with copies of what they declare.
+//! with copies of their declared accesses.
 
 mod device;
 mod error;

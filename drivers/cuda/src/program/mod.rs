@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `compile` | from code to a kernel: printing, compiling, build logs |
 //! | `nvrtc` | the compiler |
-//! | `launch` | from what a launch passes to calls; faults |
+//! | `launch` | from a launch's parameters to calls; faults |
 
 mod compile;
 mod launch;

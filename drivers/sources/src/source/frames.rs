@@ -35,7 +35,7 @@ impl Frames {
         })
     }
 
-    /// How many there are before they begin anew.
+    /// The number of frames before they begin anew.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::File(file) => file.count(),

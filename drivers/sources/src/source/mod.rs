@@ -10,7 +10,7 @@ pub(crate) use frames::Frames;
 
 use std::path::{Path, PathBuf};
 
-/// How a pixel is laid out.
+/// The layout of a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pixels {
@@ -20,7 +20,7 @@ pub enum Pixels {
     Rgb,
     /// Red, green, blue, and how opaque it is, a byte each.
     Rgba,
-    /// A byte each for how light all are, then one in four for each of the two differences of colour (I420).
+    /// A byte each for the brightness of all, then one in four for each of the two differences of colour (I420).
     Yuv420,
 }
 
@@ -39,11 +39,11 @@ impl Pixels {
     }
 }
 
-/// What a frame is.
+/// The format of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// JPEG, of which motion JPEG is a row.
+    /// JPEG. Motion JPEG is a row of such frames.
     Jpeg,
     /// Pixels as they are.
     Raw {
@@ -51,14 +51,14 @@ pub enum Format {
         width: u32,
         /// Rows.
         height: u32,
-        /// How each is laid out.
+        /// The layout of each.
         pixels: Pixels,
     },
-    /// Bytes of which only the program knows what they are.
+    /// Bytes whose meaning only the program knows.
     Opaque,
 }
 
-/// Where frames come from.
+/// The origin of frames.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     File(PathBuf),
@@ -115,8 +115,9 @@ impl Source {
         Self::new(name, Origin::Generator { width, height }, format)
     }
 
-    /// So many frames are there in a second, from the start of the driver on: who asks sooner waits, and those that nobody
-    /// asks for in time are left out, as a camera does. Without, each is there as soon as it is asked for.
+    /// Sets the number of frames in a second, from the start of the driver on. A thread that asks sooner waits, and
+    /// frames that nobody asks for in time are left out, as a camera does. Without a rate, each is there as soon as it is
+    /// asked for.
     pub fn rate(mut self, per_second: f64) -> Self {
         self.rate = Some(per_second);
         self
@@ -128,7 +129,7 @@ impl Source {
         self
     }
 
-    /// What it, and its device, is called.
+    /// Its name, and that of its device.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
