@@ -87,7 +87,7 @@ pub struct DeviceProperties {
     /// Devices of one driver with the same number order commands among
     /// themselves without the host. `None`: the host resolves every wait.
     pub domain: Option<u32>,
-    /// The most queues worth having: how many commands can run at once.
+    /// The most queues worth having: the number of commands that can run at once.
     pub concurrent_commands: u32,
     /// True if every command runs on the thread that enqueues or waits.
     pub caller_runs: bool,

@@ -103,8 +103,8 @@ impl CommandRef {
     }
 }
 
-/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to others, and stays where it
-/// was made.
+/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to
+/// other threads, and stays on the one that made it.
 pub trait InlineExecutor {
     /// Keeps ready and brief commands that the thread enqueues from now on, unless another thread lends itself just now.
     fn begin(&mut self);
@@ -450,14 +450,13 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
-    /// True if a command uses an allocation of `memory` that has been handed to a device
-    /// and is not over there, or that is just being handed over. If none does, though
-    /// commands that will are enqueued, the bytes may be taken to the host to make room
-    /// ([`read_allocation`](Driver::read_allocation)) and put back when the first of
-    /// those is handed over ([`write_allocation`](Driver::write_allocation)). Asked
-    /// by [`Memory::allocation`], so by whoever hands a command over. A driver that does
-    /// not know says yes, and makes the user wait for his commands before there are
-    /// more than fit.
+    /// True if a command uses an allocation of `memory` that has been handed to a device and is not
+    /// over there, or that is just being handed over. If none does, though commands that will are
+    /// enqueued, the bytes may be taken to the host to make room
+    /// ([`read_allocation`](Driver::read_allocation)) and put back when the first of those is
+    /// handed over ([`write_allocation`](Driver::write_allocation)). [`Memory::allocation`] asks,
+    /// on the thread that hands a command over. A driver that does not know says yes: then its
+    /// users have to wait for commands before more are enqueued than fit.
     ///
     /// # Safety
     /// Called for the core as it makes room for a command of this driver's, on the thread that hands that one over

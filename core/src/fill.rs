@@ -115,8 +115,8 @@ impl Fill {
         unsafe { self.fill_pieces(destination, 0..pieces) };
     }
 
-    /// In how many pieces of neighbouring bytes or rows several threads can carry the fill out: of as many groups
-    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short.
+    /// The number of pieces of neighbouring bytes or rows in which several threads can carry the fill out. For as many
+    /// groups [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short.
     #[must_use]
     pub fn pieces(&self, destination: RawArgument) -> u32 {
         let length = destination.length as u64;

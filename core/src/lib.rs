@@ -4,7 +4,7 @@
 //! commands, through [`Context`], [`Queue`] and [`Event`]; drivers run them, behind the
 //! [`driver::Driver`] trait; the core names neither.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`command`] | commands and events: slots, state, notify lists |
 //! | [`event`] | events as users hold them: futures, callbacks, user events; threads that wait for them |

@@ -180,9 +180,9 @@ impl Transfer {
             .fold(self.row, |bytes, step| bytes.saturating_mul(step.count))
     }
 
-    /// In how many pieces of neighbouring bytes several threads can carry the transfer out: of as many groups
-    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short, where it is not linear, and where its sides
-    /// overlap.
+    /// The number of pieces of neighbouring bytes in which several threads can carry the transfer out. For as many groups
+    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short, not
+    /// linear, or its sides overlap.
     #[must_use]
     pub fn pieces(&self, arguments: &[RawArgument]) -> u32 {
         let [source, destination] =
@@ -302,8 +302,8 @@ unsafe fn copy_by_library(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of the system's
-/// copy of it. (Words that registers have, each by its name: arrays of bytes went through the stack, which was a fifth slower.)
+/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of
+/// the system's copy of it. (Words stay in registers, each by its name; arrays of bytes would go through the stack.)
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].

@@ -185,8 +185,8 @@ pub enum PassedParameter {
     Memory {
         /// Bytes of an element.
         element: u64,
-        /// Elements, and how many neighbours are apart, along each dimension; in
-        /// one without gaps, empty.
+        /// Elements, and the distance of neighbours, along each dimension; in one without gaps,
+        /// empty.
         shape: Option<Box<(Extents, Extents)>>,
     },
     /// So many bytes of memory of each block's own, for a kernel that is a text.

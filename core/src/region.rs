@@ -24,8 +24,8 @@ pub struct Region {
 }
 
 impl Region {
-    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows overlap, or lie
-    /// between those of another step, it is all from the first byte to the last.
+    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows
+    /// overlap, or lie between those of another step, it is all from the first byte to the last.
     pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut steps: SmallVec<[(u64, u64); 3]> =
             steps.into_iter().filter(|(count, _)| *count != 1).collect();
@@ -179,8 +179,8 @@ impl Region {
             .collect()
     }
 
-    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the object. None if its rows are further
-    /// apart, or longer, than that.
+    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the object. None if its
+    /// rows are further apart, or longer, than that.
     fn rectangles(&self, stride: u64) -> Option<Rectangles> {
         if stride == 0 {
             return None;
@@ -303,7 +303,7 @@ impl Rectangle {
     }
 }
 
-/// A step of two regions: how far it leads, and how many rows along it each of them has.
+/// A step of two regions: its length, and the number of rows along it in each of them.
 struct Both {
     stride: u64,
     counts: [u64; 2],

@@ -320,8 +320,8 @@ fn two_ends_make_one_owner() {
     });
 }
 
-/// Two waits of three fail: whoever owns the command finds that it must not run,
-/// and the first cause.
+/// Two waits of three fail: the thread that owns the command finds that it must not run, and the
+/// first cause.
 #[test]
 fn the_first_cause_is_there_before_the_owner() {
     let mut model = loom::model::Builder::new();

@@ -12,8 +12,8 @@
 //! |---|---|
 //! | `enter` has no fence, or looks before it raises the flag | `nobody_is_inside_with_the_owner` |
 //! | `enter` does not look again | `nobody_is_inside_with_the_owner` |
-//! | who takes it back has no fence | `nobody_is_inside_with_the_owner` |
-//! | who takes it back does not wait for the flag | `nobody_is_inside_with_the_owner` |
+//! | the revoking thread has no fence | `nobody_is_inside_with_the_owner` |
+//! | the revoking thread does not wait for the flag | `nobody_is_inside_with_the_owner` |
 //! | `exit` lowers the flag with `Relaxed` | `nobody_is_inside_with_the_owner` |
 //! | it is said to be shared before the flag is down | `who_comes_third_waits_too` |
 //! | that it is shared is stored or loaded with `Relaxed` | `who_comes_third_waits_too` |

@@ -20,7 +20,7 @@
 //! | `watch` does not look at the byte again | `an_end_is_not_missed` |
 //! | `watch` looks first, and then stores the sentinel | `an_end_is_not_missed` |
 //! | the nearest watcher is not aimed at | `an_end_is_not_missed` |
-//! | who ends a command compares the sentinel before the list is closed | `an_end_is_not_missed` |
+//! | the thread that ends a command compares the sentinel before the list is closed | `an_end_is_not_missed` |
 //! | the byte is stored with `Relaxed` | `an_end_is_not_missed` |
 //! | the byte is stored after the sentinel is compared | `an_end_is_not_missed` |
 //! | `close` swaps with `AcqRel` | `an_end_is_not_missed` |
@@ -255,9 +255,9 @@ fn all_who_wait_are_told() {
     });
 }
 
-/// A queue of three commands has come to its second page, and is told to look how
-/// far it is while the last two end: the first page is used again, and whoever asks
-/// of its old numbers does not take them for new ones.
+/// A queue of three commands has come to its second page, and is told to look how far it is while
+/// the last two end: the first page is used again, and a thread that asks for its old numbers does
+/// not take them for new ones.
 #[test]
 fn pages_are_used_again() {
     loom::model(|| {
@@ -288,8 +288,8 @@ fn pages_are_used_again() {
     });
 }
 
-/// Somebody asks of a page's old numbers, and has its address still, while it is used
-/// again for numbers that are not over.
+/// A thread asks for a page's old numbers, and has its address still, while it is used again for
+/// numbers that are not over.
 #[test]
 fn old_numbers_stay_over() {
     loom::model(|| {

@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const NOBODY: usize = 0;
 /// More than one thread has come.
 const SHARED: usize = 1;
-/// Somebody is taking it back.
+/// Another thread is revoking the ownership.
 const REVOKING: usize = 2;
 
 /// The numbers of owners that there were, and of those that were revoked.

@@ -24,7 +24,7 @@ struct Failure {
     unheard: AtomicBool,
 }
 
-/// A kernel's mistake is told in the end, whoever dropped the event of its launch.
+/// A kernel's mistake is told in the end, even if every event of its launch was dropped.
 impl Drop for Failure {
     fn drop(&mut self) {
         if *self.unheard.get_mut() {
@@ -305,8 +305,8 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it, possibly
-/// in the middle of a command's end: a panic of its destructor is contained.
+/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it,
+/// possibly in the middle of a command's end: a panic of its destructor is contained.
 pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
 /// Of any type that can be told to people.
@@ -397,8 +397,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::Cancelled { .. })
     }
 
-    /// The same error with the buffer that it names as another argument of the call, if it names one. `place` is given which of the
-    /// buffers that the call uses it is, and says which of the arguments.
+    /// The same error with the buffer that it names as another argument of the call, if it names one. `place` is given
+    /// which of the buffers that the call uses it is, and says which of the arguments.
     #[must_use]
     pub fn with_argument(mut self, place: impl FnOnce(usize) -> Option<usize>) -> Self {
         let name = match Arc::get_mut(&mut self.0).map(|failure| &mut failure.kind) {

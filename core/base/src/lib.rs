@@ -4,7 +4,7 @@
 //! users need: use that crate. `scripts/floors` has the table of floors, and checks that no file imports one of a higher
 //! floor.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`error`] | errors, in words for people |
 //! | [`clock`] | nanoseconds of the process |

@@ -23,10 +23,10 @@
 //!    push that finds the list closed, or of another generation, changes
 //!    nothing and says so: the event is over, the wait is already resolved.
 //!    The entry's `next` is stored before the releasing exchange.
-//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the
-//!    event is over: everything the command did happens before it, and before whatever observes it.
-//!    It is sequentially consistent. So a waiter that raises a flag and then finds the list open is
-//!    seen by the closer (the queue's `watching` count relies on this).
+//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the event is over:
+//!    everything the command did happens before it, and before any code that observes it. It is sequentially consistent.
+//!    So a waiter that raises a flag and then finds the list open is seen by the closer (the queue's `watching` count
+//!    relies on this).
 //! 4. A recycled slot's list stays closed under its old generation until it is
 //!    opened under the next. Sixteen bits of generation can wrap, so a slot is
 //!    retired before they do (see the slab).

@@ -53,7 +53,7 @@ pub enum Delivery {
     CallsBack,
 }
 
-/// One observer. Shared between the list and whoever waits.
+/// One observer. Shared between the list and the future, thread or callback that waits.
 pub struct Observer {
     fired: AtomicBool,
     /// Its action stays of this kind.

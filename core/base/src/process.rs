@@ -1,8 +1,9 @@
 //! The process that uses Quipu, and the children of it that cannot.
 //!
-//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads held are
-//! held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on there. So in such a
-//! child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped is kept.
+//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads
+//! held are held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on
+//! there. So in such a child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped
+//! is kept.
 //!
 //! 1. The first driver or context of the process calls [`enter`], which installs a handler for children. A process that forks
 //!    before that has children like any other process.

@@ -15,7 +15,7 @@
 //! 2. The thread that resolves the last wait is told so and owns the command: exactly one caller is
 //!    ([`State::resolve`], [`State::resolve_many`]).
 //! 3. A wait that failed [claims](State::claim_poison) the command, stores the cause, and calls
-//!    [`State::poison`], all *before* it resolves. The decrement publishes this to the owner, who
+//!    [`State::poison`], all *before* it resolves. The decrement publishes this to the owner, which
 //!    acquired the last decrement. A driver that starts a command before it owns it finds the cause
 //!    when it sees the flag.
 //! 4. Cancelling does not touch this word, so the holder of the last wait of a

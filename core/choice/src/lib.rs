@@ -181,7 +181,7 @@ const ONE_STRETCH: u32 = 4;
 /// ```
 #[derive(Debug)]
 pub struct Choice {
-    /// [`SECOND`] and [`CHOSEN`]; above these, how many stretches there were.
+    /// [`SECOND`] and [`CHOSEN`]; above these, the number of stretches so far.
     state: AtomicU32,
     trial: Mutex<Trial>,
 }
@@ -261,8 +261,8 @@ impl Default for Choice {
 mod tests {
     use super::*;
 
-    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice; and how many there
-    /// were.
+    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice. Gives the choice,
+    /// and the number of calls.
     fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Variant, u32) {
         let mut trial = Trial::new();
         for calls in 1.. {

@@ -183,7 +183,7 @@ pub(super) fn publish() {
     }
 }
 
-/// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
+/// True if the thread that has a ready command does it itself: it needs no device, and no driver is to have it for its
 /// threads.
 pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
     command.needs_no_device()
@@ -332,7 +332,7 @@ fn end_here(command: Command) {
     }
 }
 
-/// While it lives, this thread is so deep inside of gathering and draining, and inside of no waker there. It comes out again by a panic,
+/// Enters so deep a level of gathering and draining, inside of no waker there, while it lives. A panic leaves the level,
 /// too.
 struct Depth {
     draining: u32,

@@ -316,8 +316,8 @@ pub(super) unsafe fn broadcast_dropped(
     unsafe { release(slot) };
 }
 
-/// The end of a queue's sentinel: a user's code is called when the dependants and whoever waits for the queue have been resolved
-/// and told, for it may wait for any of them.
+/// The end of a queue's sentinel: a user's code is called when the dependants, and the watchers of the queue, have been
+/// resolved and told, for it may wait for any of them.
 ///
 /// # Safety
 /// `first` was taken from the closed notify list of `over`.

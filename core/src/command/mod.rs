@@ -309,8 +309,8 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
     }
 }
 
-/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value of the user's, whose destructor
-/// may block.
+/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value of the user's, whose
+/// destructor may block.
 #[cold]
 pub(crate) fn discard(error: Error) {
     publish();

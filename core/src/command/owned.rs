@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// A command whose waits are resolved (or, at `submit`, about to be): owned by
-/// whoever is to run it.
+/// A command whose waits are resolved (or, at `submit`, about to be), owned by the driver or thread
+/// that is to run it.
 #[repr(transparent)]
 pub struct Command(pub(super) CommandView);
 

@@ -11,7 +11,7 @@ use crate::state::Resolved;
 use std::sync::Arc;
 
 impl Place {
-    /// The queue's sentinel is over: serves whoever waited for it, but for wakers and callbacks, which are noted.
+    /// The queue's sentinel is over: serves the watchers that are due, but for wakers and callbacks, which are noted.
     #[cold]
     pub(crate) fn progress(&self, sink: &mut impl ReadySink) {
         let mut served = Vec::new();

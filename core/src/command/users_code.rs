@@ -387,8 +387,8 @@ impl Subscriber for Listener {
 }
 
 fn listen<R>(heard: impl Fn(&str) + Send + Sync + 'static, during: impl FnOnce() -> R) -> R {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of another test, which
-    // has none.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
+    // another test, which has none.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(Listener(Arc::new(heard)), during)
 }

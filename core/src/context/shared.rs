@@ -199,7 +199,7 @@ unsafe impl Driver for NoDriver {
     }
 
     fn notify(&self, notification: Notification) {
-        // Markers are ended by whoever releases them; nothing else comes here.
+        // Markers are ended by the thread that releases them; nothing else comes here.
         drop(notification);
     }
 }

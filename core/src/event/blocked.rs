@@ -45,8 +45,8 @@
 //! * A ready command that the searching thread owns ends only by that thread.
 //! * A user event that is noted here ends only after it was taken out, under the lock.
 //!
-//! So their slots stay in use, their lists open, and what was written to them before they were
-//! published stays as it is. What is published later is seen or not.
+//! So their slots stay in use, their lists open, and writes to them from before they were published
+//! stay as they are. Later writes are seen or not.
 
 use super::polling::Waiting;
 use super::{Clock, Event, SystemClock};

@@ -132,7 +132,7 @@ impl Event {
     /// that it ended well before its list says how.
     fn about_to_close(&self) -> Option<Closed> {
         if crate::process::is_forked() {
-            // Whoever ends it is not here.
+            // The thread that ends it is in the parent.
             return None;
         }
         self.id().spin_until_closed();

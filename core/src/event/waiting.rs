@@ -255,7 +255,7 @@ fn log_after() -> Option<Duration> {
     (!matches!(milliseconds, NEVER | UNDECIDED)).then(|| Duration::from_millis(milliseconds))
 }
 
-/// Does as `QUIPU_WATCH` says, unless somebody has said it already.
+/// Does as `QUIPU_WATCH` says, unless a call has set the time already.
 ///
 /// # Errors
 /// If the variable's value makes no sense.
@@ -422,7 +422,7 @@ impl<'a> Waiter<'a> {
             }
         }?;
         if self.deadline.is_none() && !self.is_done() {
-            // Whoever waited for it came back too early.
+            // The joiner came back too early.
             self.sleep();
         }
         if let Some(panic) = self.watch.panic.take() {
@@ -750,8 +750,8 @@ impl<'a> Waiter<'a> {
         self.arm_by(Action::Unpark(std::thread::current()))
     }
 
-    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is (it may have
-    /// been called then, if it came about meanwhile). It must be short, and not wait.
+    /// Has `call` called when the wait is done, on the thread that brings that about, with no lock held; `None` if it is
+    /// done (it may have been called then, if it came about meanwhile). It must be short, and not wait.
     #[must_use]
     pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
         self.arm_by(Action::Notify(Box::new(call)))

@@ -42,7 +42,7 @@ pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
         }
     }
     sink.gather(Gather::END);
-    // Whoever waits may have flushed before there was anything to flush.
+    // A thread that waits may have flushed before there was anything to flush.
     for queue in shared.queues() {
         let queue = queue.shared();
         if queue.driver().needs_flush() {

@@ -9,9 +9,9 @@
 //!
 //! # To the rest of the core a launch is one command
 //!
-//! It has one slot and one event, takes the trackers of all its buffers once, waits
-//! for what its hazards and its queue demand, can be cancelled until it starts, and
-//! poisons what it would have written if it fails. There is no second scheduler:
+//! It has one slot and one event, takes the trackers of all its buffers once, waits for its hazards
+//! and its queue, can be cancelled until it starts, and, if it fails, poisons the bytes that it
+//! would have written. There is no second scheduler:
 //!
 //! 1. The graph's commands lie in slots of their own, which they keep. Their notify
 //!    lists are made once, with the edges that an enqueue would make, and are never
@@ -133,7 +133,7 @@ impl Shared {
         unsafe { &*std::ptr::from_ref(&*self.surroundings).cast::<Surroundings>() }
     }
 
-    /// The last launch; whoever enqueues another holds this, so that all hazards order
+    /// The last launch. The thread that enqueues another holds this lock, so that all hazards order
     /// launches alike.
     pub(crate) fn last(&self) -> MutexGuard<'_, Option<Event>> {
         lock(&self.surroundings().last)

@@ -145,7 +145,7 @@ struct Tracked {
 }
 
 impl Tracked {
-    /// Locks it, unless somebody else has; for one of several threads.
+    /// Locks it, unless another thread has; for one of several threads.
     #[inline]
     fn try_lock_shared(&self) -> bool {
         self.locked
@@ -290,8 +290,8 @@ impl Memory {
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the last users of an object whose context has ended: for their
-    /// queues they are over, and whoever ends them is about to close their lists.
+    /// Waits for the last users of an object whose context has ended: for their queues they are
+    /// over, and the threads that end them are about to close their lists.
     #[cold]
     fn is_idle_soon(&self) -> bool {
         /// Far more than it takes, unless something is wrong.

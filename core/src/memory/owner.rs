@@ -121,7 +121,7 @@ impl Owner for NoOwner {
 
 static OWNERS: Mutex<Vec<Weak<dyn Owner>>> = Mutex::new(Vec::new());
 
-/// A context comes into being; gives how many there are now.
+/// Notes a new context; gives the number of contexts.
 pub(crate) fn register(owner: Weak<dyn Owner>) -> usize {
     let mut owners = lock(&OWNERS);
     owners.retain(|owner| owner.strong_count() > 0);

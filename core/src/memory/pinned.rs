@@ -74,7 +74,7 @@ impl PinnedRange {
         (range.bytes.start <= start && end <= range.bytes.end).then(|| range.clone())
     }
 
-    /// Its first byte, and how many there are.
+    /// The addresses of its bytes.
     #[must_use]
     pub fn bytes(&self) -> Range<usize> {
         self.bytes.clone()
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(range.keep(1, || 3_u8, |_| ()), None);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
         drop(pinning);
-        // Even if somebody still knows the range.
+        // Even if another thread still has the range.
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
         drop(range);
     }

@@ -1,10 +1,10 @@
 //! Flushing: the queues that a wait has to flush.
 //!
 //! A driver may hold commands back until their queue is flushed after they were submitted ([`Driver::needs_flush`]). A
-//! queue with such commands is *dirty*. Commands are submitted as they are enqueued, and helpers as the command
-//! that they are made for is enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no other. A wait has
-//! to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that another thread is
-//! still adding to.
+//! queue with such commands is *dirty*. Commands are submitted as they are enqueued, and helpers as the command that they
+//! are made for is enqueued. So nothing else makes a queue dirty: a command that becomes ready after a flush needs no
+//! other. A wait has to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that
+//! another thread is still adding to.
 //!
 //! A wait flushes the dirty queues of some contexts, each once:
 //!
@@ -30,12 +30,11 @@
 //! that waits for it, finds them. A link lasts as long as both of its contexts. When one of the
 //! contexts ends, all its commands are over, and nobody waits for them any more.
 //!
-//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole
-//! queue counts it, and be submitted only after the wait has flushed. And a user event may be
-//! completed by a command that is enqueued later. So a thread that stays asleep flushes again now
-//! and then (`Waiter::look`). A future or a callback cannot do that: it is a *watcher*. While there
-//! are watchers, an enqueue that makes a queue dirty has a thread flush what they may need, as a wait would, a moment
-//! later (`soon`). So a batch goes on meanwhile:
+//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole queue counts it, and
+//! be submitted only after the wait has flushed. And a user event may be completed by a command that is enqueued later.
+//! So a thread that stays asleep flushes again now and then (`Waiter::look`). A future or a callback cannot do that: it
+//! is a *watcher*. While there are watchers, an enqueue that makes a queue dirty has a thread flush, a moment later
+//! (`soon`), the queues that a wait of theirs would flush. So a batch goes on meanwhile:
 //!
 //! 1. A watcher is counted and registered, and flushes then.
 //! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In
@@ -134,7 +133,7 @@ pub(crate) fn forget_context(number: u32) {
     registry
         .links
         .retain(|(of, to)| *of != number && *to != number);
-    // Under the lock: whoever notes a link stores it there, too.
+    // Under the lock: a thread that notes a link stores it there, too.
     LAST_LINK.store(0, Ordering::Relaxed);
 }
 

@@ -245,9 +245,8 @@ impl Queue {
         self.shared().flush();
     }
 
-    /// Waits until everything that was enqueued before the call is over,
-    /// whatever others enqueue meanwhile. Failed commands are over too: their
-    /// events say so.
+    /// Waits until everything that was enqueued before the call is over, and for no command that
+    /// others enqueue meanwhile. Failed commands are over too: their events say so.
     ///
     /// # Errors
     /// If waiting here could never end.

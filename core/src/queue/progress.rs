@@ -279,7 +279,7 @@ impl Progress {
         if frontier >= end {
             return true;
         }
-        // Whoever helps while it waits asks after every command. Mostly the last is not over, or, where they end in
+        // A thread that helps while it waits asks after every command. Mostly the last is not over, or, where they end in
         // another order, the first: which takes no lock to see.
         if seems_unfinished(&self.enqueued.page, end - 1)
             && self.frontier.load(Ordering::Acquire) < end
@@ -295,15 +295,13 @@ impl Progress {
         self.advance(&mut self.slow()) >= end
     }
 
-    /// True if somebody was told that the command of this number is over: a mere
-    /// look.
+    /// True if code may have been told that the command of this number is over: a mere look.
     #[inline]
     pub(crate) fn has_passed(&self, sequence: u64) -> bool {
         self.frontier.load(Ordering::Acquire) > sequence
     }
 
-    /// True if the command of this number is the sentinel: its end may serve
-    /// somebody.
+    /// True if the command of this number is the sentinel: its end may serve a watcher.
     #[inline]
     pub(crate) fn is_sentinel(&self, sequence: u64) -> bool {
         self.sentinel.0.load(Ordering::SeqCst) == sequence

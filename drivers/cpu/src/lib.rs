@@ -1,6 +1,6 @@
 //! Quipu's CPU driver: a work-stealing pool and the serial device.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | `pool` | the threads: deques, sleep, split launches, costs |
 //! | `queue` | the driver contract over the pool |

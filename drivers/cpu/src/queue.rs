@@ -21,8 +21,8 @@ use std::ops::Range;
 /// returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQueue {
-    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, where whoever makes a
-    /// command ready runs it.
+    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, whose commands are
+    /// run by the thread that makes them ready.
     pub workers: Range<usize>,
 }
 

@@ -103,7 +103,7 @@ fn transfer_large(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
             }
             let mut parts = shape.parts().into_iter();
             let put = parts.try_for_each(|part| put_part(stream, &source, &destination, &part));
-            // Whatever has failed, nothing is on its way when this returns.
+            // Also after an error nothing is on its way when this returns.
             put.and(stream.synchronize())
         })
     };

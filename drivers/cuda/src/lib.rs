@@ -1,6 +1,6 @@
 //! Quipu's driver for NVIDIA's GPUs, on CUDA's driver API and NVRTC.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | `device` | the devices: their properties, their contexts and streams |
 //! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |

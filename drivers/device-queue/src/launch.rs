@@ -20,7 +20,7 @@ pub struct Code<C> {
     pub passed: Passed,
 }
 
-/// The same, of somebody else's.
+/// The same, borrowed.
 pub struct CodeRef<'a, C> {
     /// The kernel.
     pub compiled: &'a Arc<C>,
@@ -88,8 +88,8 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
     }
 }
 
-/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and indices of the
-/// same width do. Threads whose elements take different times then wait for none but each other.
+/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and
+/// indices of the same width do. Threads whose elements take different times then wait for none but each other.
 pub(crate) fn one_element_each(
     passed: &mut Passed,
     arguments: &[Argument<'_>],
@@ -114,8 +114,8 @@ pub(crate) fn one_element_each(
     }
 }
 
-/// Has blocks have as many threads at most as a kernel best has, if its division was left to the device and
-/// indices of the same width do. `fitting` says how many where so many are asked for.
+/// Limits the threads of blocks to the kernel's best number, if its division was left to the device
+/// and indices of the same width do. `fitting` gives that number for the number that is asked for.
 pub(crate) fn fit(
     passed: &mut Passed,
     arguments: &[Argument<'_>],

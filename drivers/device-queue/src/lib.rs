@@ -4,7 +4,7 @@
 //! consequences of a failure, are the same for all of them. So a driver is this crate's [`VendorDriver`], and beside it
 //! the part that only the library can do: a [`Vendor`], dispatched statically.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`vendor`] | the verbs of a library |
 //! | [`queue`] | the driver contract: the order of commands, and notice of their ends |

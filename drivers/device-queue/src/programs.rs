@@ -75,7 +75,7 @@ pub enum Found<C> {
     Built(Outcome<C>),
     /// It is being compiled, for others too.
     Building,
-    /// Whoever asked compiles it now.
+    /// The caller compiles it now.
     Missing,
 }
 

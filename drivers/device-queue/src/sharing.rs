@@ -71,8 +71,8 @@ impl Workers {
     /// If the call on this thread does, when the others have returned. Panics of the others are dropped.
     pub fn share(self: &Arc<Self>, others: usize, part: &(dyn Fn() + Sync)) {
         let door = Arc::new(Door::default());
-        // SAFETY: its life is made longer in name only: whoever calls it is inside, and this does not return before the
-        // door is closed and nobody is.
+        // SAFETY: its life is made longer in name only: a thread that calls it is inside, and this does not return before
+        // the door is closed and no thread is inside.
         let lasting =
             unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(part) };
         let closing = Closing(&door);

@@ -93,8 +93,8 @@ pub struct Flight<V: Vendor> {
     pub signal: V::Signal,
     /// The signal of its end, if that is another one, or if the ends of later commands of its line do not imply it.
     pub done: Option<V::Signal>,
-    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after the other, and
-    /// after one that has failed none ends well.
+    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after
+    /// the other, and none after one that has failed ends well.
     pub line: Option<usize>,
     /// The failure because of which the rest of its calls were not made: its part on the device runs, then the command
     /// fails.
@@ -258,10 +258,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Err(crate::error::of_device(device.name(), what, problem).into())
     }
 
-    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with
-    /// the same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those before
-    /// it up to the last that is told, may have another that says that these are [over](Flight::done), the same for each of
-    /// them; they are over as well once all are. `work` is its first command; `memories` are those that it [uses](Plan::memories).
+    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with the
+    /// same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those
+    /// before it up to the last that is told, may have another that says that these are [over](Flight::done), the same
+    /// for each of them; they are over as well once all are. `work` is its first command; `memories` are the objects that
+    /// it [uses](Plan::memories).
     ///
     /// # Errors
     /// If nothing of it is on the device: then the commands are put there one by one, unless it is

@@ -68,7 +68,7 @@ impl<'a, V: Vendor> Work<'a, V> {
         self.command
     }
 
-    /// The same, for whoever looks at it again before it is over.
+    /// The same, for code that looks at it again before it is over.
     #[must_use]
     pub fn held(&self) -> CommandRef {
         self.held

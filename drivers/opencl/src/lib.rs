@@ -1,6 +1,6 @@
 //! Quipu's driver for every device of every platform that the system's OpenCL loader offers.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | `device` | the devices: their properties, their contexts |
 //! | `queues` | a device's queues, and the choice of one for a command |

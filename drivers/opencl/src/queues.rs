@@ -77,7 +77,7 @@ impl Fed {
         Arc::strong_count(&self.there) == 1
     }
 
-    /// The queue, for whoever puts something there before the next flush.
+    /// The queue, for code that puts something there before the next flush.
     pub(crate) fn feed(&self) -> &Queue {
         self.unflushed.store(true, Ordering::Release);
         &self.queue

@@ -1,6 +1,6 @@
 //! Quipu's simulated accelerators, in simulated time.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`engine`] | the machine: devices, memory spaces, event-status areas, a clock of its own |
 //! | `queue` | the driver contract over the machine: submit, flush, join, notify |

@@ -1,6 +1,6 @@
 //! Quipu's driver for sources of data and decoders: devices that only run the kernels that they have built in.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`source`] | the origins of frames: files, a generator, the program |
 //! | `stream` | the device of a source |

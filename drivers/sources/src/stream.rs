@@ -135,7 +135,7 @@ impl Stream {
         ]
     }
 
-    /// Writes a frame; how many bytes it has.
+    /// Writes a frame; gives its length in bytes.
     fn write(
         &self,
         number: u64,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(pace.answer(1, 60 * MS), Answer::Wait(40 * MS));
         assert_eq!(pace.answer(1, 110 * MS), Answer::Frame(1));
         assert_eq!(pace.answer(1, 730 * MS), Answer::Frame(7));
-        // Nobody waits for longer than a period, whatever he says.
+        // Nobody waits for longer than a period, at any position.
         assert_eq!(pace.answer(u64::MAX, 730 * MS), Answer::Wait(70 * MS));
     }
 

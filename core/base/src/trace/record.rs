@@ -194,12 +194,12 @@ pub struct Detour<'a> {
 pub struct NodeClock<'a> {
     /// The name of that machine here.
     pub node: &'a str,
-    /// By how many nanoseconds its clock is ahead. (Clocks count from different moments.)
+    /// The nanoseconds by which its clock is ahead. (Clocks count from different moments.)
     pub ahead_ns: i64,
-    /// By how many nanoseconds that may be wrong, and with it the times of its devices.
+    /// The nanoseconds by which that may be wrong, and with it the times of its devices.
     pub error_ns: u64,
-    /// By how many billionths its clock is faster.
+    /// The billionths by which its clock is faster.
     pub drift_ppb: i64,
-    /// By how many billionths that may be wrong.
+    /// The billionths by which that may be wrong.
     pub drift_error_ppb: u64,
 }

@@ -294,7 +294,7 @@ impl Writer {
         }
     }
 
-    /// Formats a record, and introduces whatever it mentions first.
+    /// Formats a record, and introduces first the names that it mentions.
     fn add(&mut self, record: &CommandRecord) {
         self.introduce_device(record.device);
         if self.lanes.insert((record.device, record.worker)) {

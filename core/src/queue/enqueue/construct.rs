@@ -159,7 +159,7 @@ pub(crate) fn register_recorded(
     std::mem::forget(waits.register(flags));
 }
 
-/// The name of a command under construction, and how many bytes it touches or moves.
+/// The name of a command under construction, and the number of bytes that it touches or moves.
 fn describe(s: &Slot) -> (&'static str, u64) {
     // SAFETY: the arguments were just written, and the payload is intact.
     let lengths = unsafe { s.arguments() }.iter().map(|a| a.length());

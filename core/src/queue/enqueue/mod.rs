@@ -127,8 +127,9 @@ pub(crate) use waits::Waits;
 pub struct Request<'a> {
     /// The command's accesses, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
-    /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last of
-    /// its bytes. Commands on rows that share no byte are not ordered. Only of launches: a closure on the host has whole accesses.
+    /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last
+    /// of its bytes. Commands on rows that share no byte are not ordered. Only of launches: a closure on the host has
+    /// whole accesses.
     pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
@@ -682,8 +683,8 @@ fn hand_over(queue: &QueueShared, command: Command) {
     queue.router().tell(Notification::Ready(command));
 }
 
-/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the same. Gives
-/// the panic, to be logged then.
+/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the
+/// same. Gives the panic, to be logged then.
 fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Result<()> {
     if is_done_by_anyone(&command) {
         dispatch(command);

@@ -277,7 +277,8 @@ impl<'a> Waits<'a> {
                     } else {
                         Tag::OverflowOrder
                     };
-                    // A pointer to the whole edge, which whoever ends the event reads, and not to its first word alone.
+                    // A pointer to the whole edge, which the thread that ends the event reads, and not to its first word
+                    // alone.
                     (edge.cast(), tag)
                 }
             };
@@ -292,8 +293,8 @@ impl<'a> Waits<'a> {
         self.resolve_over(over)
     }
 
-    /// A wait was over by the time it was to be registered. Gives how many
-    /// waits that resolves now: one, or none if the driver wants to hear of it.
+    /// Notes that a wait was over by the time it was to be registered. Gives the number of waits
+    /// that this resolves now: one, or none if the driver wants to hear of it.
     #[cold]
     #[inline(never)]
     fn was_over(&mut self, wait: Gathered, closed: Closed, flags: u32) -> u32 {

@@ -27,7 +27,7 @@ pub(crate) const CAPACITY: usize = 2;
 pub(crate) enum Steal {
     /// Nothing to take.
     Empty,
-    /// Somebody else was faster; there may be more.
+    /// Another thread was faster; there may be more.
     Retry,
     /// An item.
     Item(u64),
@@ -73,8 +73,8 @@ impl Deque {
         true
     }
 
-    /// Pushes items, the first first, as many as fit, and shows them to thieves
-    /// together; gives how many. Owner only.
+    /// Pushes items, the first one first, as many as fit, and shows them to thieves together; gives
+    /// their number. Owner only.
     #[inline]
     pub(crate) fn push_all(&self, items: &[u64]) -> usize {
         let bottom = self.bottom.0.load(Ordering::Relaxed);

@@ -39,7 +39,7 @@ impl Invitation {
 
     /// The number that the next invitation has; `None` while an earlier one is open. Only for the place's owner.
     pub(crate) fn next(&self) -> Option<Number> {
-        // Acquire: whoever came last has read the word.
+        // Acquire: the worker that came last has read the word.
         let (number, count) = unpack(self.open.load(Ordering::Acquire));
         (count == 0).then(|| Number(number.0.wrapping_add(1)))
     }
@@ -50,12 +50,12 @@ impl Invitation {
         self.open.store(pack(number, count), Ordering::Release);
     }
 
-    /// True if somebody may come.
+    /// True if a worker may come.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed) as u32 != 0
     }
 
-    /// Comes, if one may: the word, and how many more may.
+    /// Accepts the invitation, if one may come. Gives the word, and the number of workers that may still come.
     pub(crate) fn accept(&self) -> Option<(u64, u32)> {
         let mut open = self.open.load(Ordering::Acquire);
         loop {
@@ -75,7 +75,8 @@ impl Invitation {
         }
     }
 
-    /// Nobody may come any more: how many have not. For whoever knows the number, any number of times.
+    /// Withdraws the invitation of this number. Gives the number of workers that have not come. May be called any number
+    /// of times.
     pub(crate) fn withdraw(&self, number: Number) -> u32 {
         let mut open = self.open.load(Ordering::Relaxed);
         loop {

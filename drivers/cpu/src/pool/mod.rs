@@ -256,9 +256,9 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Attendant(AtomicUsize);
 
-/// Changes when tasks are put into a deque while somebody looks for work, and its upper half when an invitation is
-/// opened. To look at this costs a spinning worker, and whoever shares a core with it, less
-/// than to look into all deques.
+/// Changes when tasks are put into a deque while a worker looks for work, and its upper half when an invitation is
+/// opened. To look at this costs a spinning worker, and a thread that shares a core with it, less than to look into all
+/// deques.
 #[repr(align(128))]
 struct Published(AtomicU64);
 
@@ -394,7 +394,7 @@ impl Pool {
         }
     }
 
-    /// Hands in a task from outside, and makes sure that somebody takes it.
+    /// Hands in a task from outside, and makes sure that a worker takes it.
     pub(crate) fn inject(&self, task: Task, device: u32, priority: Priority) {
         if priority == Priority::High {
             self.urgent.fetch_add(1, Ordering::Relaxed);
@@ -443,7 +443,7 @@ impl Pool {
             let task = unsafe { Task::from_word(word) };
             self.own.injectors[level(Priority::Normal)].push(task);
         }
-        // Last: it wakes somebody for all of these.
+        // Last: it wakes a worker for all of these.
         self.inject(task, device, Priority::Normal);
     }
 
@@ -494,7 +494,7 @@ impl Pool {
         None
     }
 
-    /// After tasks were put into a deque: somebody may be looking for work.
+    /// Called after tasks were put into a deque: a worker may be looking for work.
     #[inline]
     fn tell_spinners(&self) {
         if self.sleep.someone_spins() {
@@ -634,7 +634,7 @@ impl Pool {
         if self.sleep.looking() > 0 || !self.nobody_is_awake() {
             waiter.sleep();
         } else {
-            // Whoever has just woken a thread must not keep its core busy.
+            // A thread that has just woken another must not keep its core busy.
             waiter.park();
         }
         Ok(())

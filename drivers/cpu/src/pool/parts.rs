@@ -244,7 +244,7 @@ mod tests {
         ends
     }
 
-    /// A quarter takes a hundred times as long as the rest: whoever had to do all of it would end last by far.
+    /// A quarter takes a hundred times as long as the rest: a worker that had to do all of it would end last by far.
     #[test]
     fn groups_of_different_length_end_together() {
         let cost = |group| if group < 16 { 100 } else { 1 };

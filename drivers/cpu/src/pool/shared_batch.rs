@@ -32,7 +32,8 @@ pub(crate) struct SharedBatch {
 #[derive(Debug, Default)]
 pub(crate) struct Habit {
     slot: Cell<u32>,
-    /// The shared batch that it last took of, and how often tasks had been put there.
+    /// The shared batch that it last took of, and the number of times that tasks had been put
+    /// there.
     time: Cell<(usize, u64)>,
 }
 
@@ -66,7 +67,7 @@ impl SharedBatch {
         self.left.load(Ordering::Relaxed).count_ones() as usize
     }
 
-    /// Puts tasks there, the first first, as many as fit; gives how many: none while there are some. Owner only.
+    /// Puts tasks there, the first one first, as many as fit. Gives their number: none while there are some. Owner only.
     pub(crate) fn put(&self, tasks: &[u64]) -> usize {
         let count = tasks.len().min(SLOTS);
         let slots = &self.slots[..count];

@@ -90,7 +90,7 @@ impl Sleep {
         self.waking.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// True if somebody looks for work.
+    /// True if a worker looks for work.
     #[inline]
     pub(crate) fn someone_spins(&self) -> bool {
         self.spinning.load(Ordering::Relaxed) != 0
@@ -103,7 +103,7 @@ impl Sleep {
         looking as usize
     }
 
-    /// True if somebody sleeps.
+    /// True if a worker sleeps.
     #[inline]
     pub(crate) fn someone_sleeps(&self) -> bool {
         self.sleepers
@@ -126,8 +126,8 @@ impl Sleep {
         asleep as usize
     }
 
-    /// After work was added: chooses a sleeper among `allowed` to be unparked,
-    /// unless somebody already looks for work.
+    /// Called after work was added: chooses a sleeper among `allowed` to be unparked, unless a
+    /// worker already looks for work.
     pub(crate) fn wake_one(&self, allowed: &Workers) -> Option<usize> {
         fence(Ordering::SeqCst);
         if self.spinning.load(Ordering::SeqCst) != 0 {
@@ -146,7 +146,7 @@ impl Sleep {
         self.choose(allowed)
     }
 
-    /// Chooses a sleeper even if somebody looks for work.
+    /// Chooses a sleeper even if a worker looks for work.
     pub(crate) fn choose(&self, allowed: &Workers) -> Option<usize> {
         for (index, word) in self.sleepers.iter().enumerate() {
             let mut bits = word.load(Ordering::SeqCst) & allowed.0[index];

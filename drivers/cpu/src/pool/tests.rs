@@ -528,8 +528,8 @@ fn a_clock_may_wait_within_the_wait_that_it_times() {
 
 #[test]
 fn a_subscriber_may_wait_within_the_wait_that_it_hears_of() {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of another test, which
-    // has none, and waits as long.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
+    // another test, which has none, and waits as long.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     log_waits_longer_than(Some(Duration::from_millis(1)));
     wait_within_a_wait("by a subscriber", |event, subscriber| {

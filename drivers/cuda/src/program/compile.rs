@@ -82,7 +82,7 @@ impl Compiled {
 impl Drop for Compiled {
     fn drop(&mut self) {
         let _entered = self.context.enter();
-        // SAFETY: nobody launches its function any more: whoever does has a reference to this.
+        // SAFETY: nobody launches its function any more: a launch has a reference to this.
         let code = unsafe { sys::cuModuleUnload(self.module) };
         if let Err(error) = named("cuModuleUnload", code) {
             quietly(|| tracing::debug!(reason = error.text(), "a module was not unloaded"));
@@ -253,7 +253,7 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     named("cuFuncSetAttribute", code)
 }
 
-/// See [`Compiled::fitting_threads`]; and how many there is room for.
+/// See [`Compiled::fitting_threads`]; and the number for which there is room.
 fn fitting_threads(function: CUfunction, most: u64) -> Called<(u64, u64)> {
     let mut best = (0, 0, most);
     for threads in (WARP..=most).step_by(WARP as usize) {

@@ -1,6 +1,6 @@
 //! Programs: code that launches bring along, compiled for a device.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `compile` | from code to a kernel: printing, compiling, build logs |
 //! | `nvrtc` | the compiler |

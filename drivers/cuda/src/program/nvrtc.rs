@@ -70,7 +70,7 @@ impl Nvrtc {
     /// The process's.
     ///
     /// # Errors
-    /// Where it was looked for.
+    /// The places in which it was looked for.
     pub(super) fn get() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
         LOADED.get_or_init(load).as_ref().map_err(String::clone)

@@ -48,7 +48,7 @@ pub(super) struct Made<V: Vendor> {
 }
 
 enum Stage<V: Vendor> {
-    /// So many of its commands are in the plan, which whoever gathers has.
+    /// So many of its commands are in the plan, which the thread that gathers has.
     Gathering(usize, Option<Plan<V>>),
     Making,
     Made(Arc<Made<V>>),

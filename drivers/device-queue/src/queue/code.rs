@@ -212,7 +212,7 @@ impl<V: Vendor> Shared<V> {
         let compiled = match self.programs.known_program(id) {
             Some(compiled) => compiled,
             None => {
-                // First, so that whoever compiles it is not too early to say so.
+                // First, so that the thread that compiles it is not too early to say so.
                 self.ledger().expect_code(launch);
                 match self.find(id, launch, || Source::Launch(held)) {
                     Found::Built(outcome) => {
@@ -253,7 +253,7 @@ impl<V: Vendor> Shared<V> {
         if taken.has_codes() {
             return Ok(());
         }
-        // First, so that whoever compiles one is not too early to say so.
+        // First, so that a thread that compiles one is not too early to say so.
         self.ledger().expect_code(launch);
         let mut programs: HashMap<ProgramId, Option<Arc<V::Compiled>>> = HashMap::new();
         let mut codes = Vec::with_capacity(graph.len());

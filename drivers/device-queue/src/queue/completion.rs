@@ -58,8 +58,8 @@ const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
 
-/// Around the time that an end is due one does not sleep: for this part of the time from when one began to look until then, before it
-/// and after. Being woken takes some tens of microseconds, and a device is now quicker, now slower.
+/// A thread does not sleep around the time that an end is due: for one in so many parts of the time from when it began to
+/// look until then, before that time and after. A wake-up takes time, and a device is now quicker, now slower.
 const AWAKE: u64 = 16;
 /// And for no longer than this, before it and after, in nanoseconds.
 const LONGEST_AWAKE_NS: u64 = 150_000;
@@ -155,7 +155,7 @@ pub(super) struct Watched<V: Vendor> {
     pub(super) is_joined: bool,
     /// Its queue asks for polling.
     pub(super) polled: bool,
-    /// Somebody waits, or flushes its queue, unless that happened since.
+    /// A thread waits, or flushes its queue, unless that happened since.
     pub(super) seen_to: SeenTo,
     pub(super) put: Option<Put>,
 }
@@ -194,7 +194,7 @@ pub(crate) struct Completions<V: Vendor> {
     flushes: AtomicU64,
     /// True if the thread that brought the last command does not see to it.
     is_left: AtomicBool,
-    /// Polling is somebody else's as long as this is positive.
+    /// The user polls as long as this is positive.
     suspended: AtomicIsize,
     /// Some line's oldest has not been asked to wake the drain thread.
     unarmed: AtomicBool,
@@ -280,7 +280,7 @@ impl<V: Vendor> Completions<V> {
             if polled > 0 {
                 self.polled.fetch_add(polled, Ordering::SeqCst);
             }
-            // Of several, somebody may rely on the drain thread.
+            // Of several, one may be for a thread that relies on the drain thread.
             seen_to = seen_to.filter(|_| count == 1 && !self.is_in_flight());
             if seen_to.is_some() && self.is_left() {
                 self.is_left.store(false, Ordering::SeqCst);
@@ -293,7 +293,7 @@ impl<V: Vendor> Completions<V> {
             return;
         }
         self.active.store(clock::now_ns(), Ordering::Relaxed);
-        // Whoever helps leaves it when it ceases to.
+        // A thread that helps leaves it when it ceases to.
         if self.helpers.load(Ordering::SeqCst) > 0 {
             return;
         }
@@ -453,7 +453,7 @@ impl<V: Vendor> Completions<V> {
         for notice in &mut ended.notices {
             notice.seen = seen;
         }
-        // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
+        // Before the lock is given up: a thread that finds nothing in flight finds all of it noted.
         locked(&self.notices).append(&mut ended.notices);
         self.noted.store(true, Ordering::Release);
         self.unarmed.store(true, Ordering::Relaxed);
@@ -510,7 +510,8 @@ impl<V: Vendor> Completions<V> {
     /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for, or known to be brief.
     pub(super) fn arm(&self, vendor: &V) {
         let mut lines = locked(&self.lines);
-        // While polling is somebody else's, this thread looks at nothing that is not called for.
+        // While the user polls, this thread looks at no command that no device was asked to call
+        // for.
         let looks = !self.is_suspended();
         self.unarmed.store(false, Ordering::Relaxed);
         self.sort_in(&mut lines);

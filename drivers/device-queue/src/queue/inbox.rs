@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Commands that are submitted before the drain thread is called to forward them: whoever enqueues goes on enqueuing.
+/// Commands that are submitted before the drain thread is called to forward them: the enqueuing thread goes on enqueuing.
 const UNSEEN: usize = 64;
 
 /// A command that was submitted.
@@ -73,8 +73,8 @@ impl Inbox {
         submitted.len().is_multiple_of(UNSEEN)
     }
 
-    /// False if there are none, as far as can be seen without the lock: whoever was told of a command that is here sees that
-    /// there are some.
+    /// False if there are none, as far as can be seen without the lock: a thread that was told of a command that is here
+    /// sees that there are some.
     pub(super) fn has_any(&self) -> bool {
         self.any.0.load(Ordering::Acquire)
     }

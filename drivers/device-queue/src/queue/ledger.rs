@@ -416,7 +416,7 @@ impl<V: Vendor> Ledger<V> {
         }
         match entry.place {
             Place::Over => self.over.push_back(key),
-            // While its code is compiled, somebody looks at it.
+            // While its code is compiled, a thread looks at it.
             Place::Held if refused && !entry.building => self.end(key, None),
             _ => self.consider(key),
         }

@@ -1,6 +1,6 @@
 //! The driver contract over a vendor's library: submit, flush, join, notify.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `ledger` | the waits and the place of each command, and the next jobs; `transitions`: a command's way through there |
 //! | `inbox` | submitted commands, until the ledger takes them over |

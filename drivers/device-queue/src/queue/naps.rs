@@ -31,7 +31,7 @@ impl Drop for PreciseNaps {
     }
 }
 
-/// By how many nanoseconds this thread may be woken late. If the system refuses, it stays as it is.
+/// Sets the nanoseconds by which this thread may be woken late. If the system refuses, they stay as they are.
 #[cfg(target_os = "linux")]
 fn set_slack(nanoseconds: libc::c_int) {
     let nanoseconds = libc::c_ulong::try_from(nanoseconds).unwrap_or(1);

@@ -52,7 +52,7 @@ pub(super) enum Caller {
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     busy: AtomicBool,
-    /// Somebody has ceased to, with jobs left.
+    /// A thread has ceased to pump, with jobs left.
     left: AtomicBool,
 }
 
@@ -211,7 +211,7 @@ const PAUSE_NS: u64 = 2_000;
 /// Stays awake for so long, and in nobody's way.
 pub(super) fn pause(nanoseconds: u64) {
     let end = clock::now_ns() + nanoseconds;
-    // Whoever runs the command may need the core.
+    // The thread that runs the command may need the core.
     std::thread::yield_now();
     while clock::now_ns() < end {
         (0..8).for_each(|_| std::hint::spin_loop());
@@ -401,7 +401,7 @@ impl<V: Vendor> Shared<V> {
 
     /// There is nothing to do: this thread pumps no more.
     fn rest(&self, caller: Caller, mut ledger: MutexGuard<'_, Ledger<V>>) {
-        // Under the lock: whoever notes something from now on pumps itself.
+        // Under the lock: a thread that notes something from now on pumps itself.
         self.cease(&mut ledger, false);
         let is_host = matches!(caller, Caller::Host | Caller::Waiter);
         let ahead = is_host && ledger.has_gathering();
@@ -483,7 +483,7 @@ impl<V: Vendor> Shared<V> {
         quietly(|| tracing::error!(device = device.name(), error = failure.text(), "flush"));
         let again = !failure.is_loss() && self.ledger().flush_again(number);
         if again {
-            // Whoever uses the device's resources may need the core.
+            // The thread that uses the device's resources may need the core.
             std::thread::yield_now();
             return;
         }

@@ -7,7 +7,7 @@ use quipu_scheduler::{Error, EventId};
 use smallvec::SmallVec;
 
 impl Lane {
-    /// A command enters the line whose last command it waits for, or one that nothing is in. Which that is.
+    /// Enters a command into the line whose last command it waits for, or into an empty one. Gives that line.
     ///
     /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this: it would free the line, and
     /// another command there would be taken to be over by the end of one that it has nothing to do with.
@@ -88,7 +88,7 @@ impl<V: Vendor> Ledger<V> {
         })
     }
 
-    /// A command is on its device, where it waits for the last command of `line`. Which line it is in.
+    /// Notes that a command is on its device, where it waits for the last command of `line`. Gives its own line.
     pub(super) fn forwarded(
         &mut self,
         key: Key,

@@ -21,7 +21,7 @@ pub(crate) struct Wakeup {
 
 #[derive(Default)]
 struct Rung {
-    /// Somebody has left work to the drain thread.
+    /// A thread has left work to the drain thread.
     called: bool,
     /// A device has called.
     heard: bool,
@@ -53,9 +53,9 @@ pub(super) enum Due {
 pub(super) enum Need {
     /// This, now.
     Now(Due),
-    /// Nothing until somebody rings, and a look after this time.
+    /// Nothing until a call or a thread rings, and a look after this time.
     Calls(Duration),
-    /// Nothing until somebody rings.
+    /// Nothing until a call or a thread rings.
     Nothing,
 }
 
@@ -83,7 +83,7 @@ impl Wakeup {
         self.pass_on(state);
     }
 
-    /// Wakes whoever is to look because a device has called: a listener, if there is one.
+    /// Wakes the thread that is to look because a device has called: a listener, if there is one.
     fn pass_on(&self, state: MutexGuard<'_, Rung>) {
         let listener = state.listeners.last().cloned();
         drop(state);

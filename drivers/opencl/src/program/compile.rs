@@ -76,7 +76,7 @@ impl Compiled {
         attributes
     }
 
-    /// The kernel, for whoever sets its arguments and puts it into a queue.
+    /// The kernel, for code that sets its arguments and puts it into a queue.
     pub(super) fn callable(&self) -> MutexGuard<'_, Callable> {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -100,8 +100,8 @@ impl Source<'_> {
 
     /// True if its code depends on nothing but itself: on no file of the system's.
     fn is_whole(&self) -> bool {
-        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`; whoever only
-        // speaks of it compiles anew in each process.
+        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`. A text that only
+        // speaks of it is compiled anew in each process.
         let text: String = self.text.replace("\\\r\n", "").replace("\\\n", "");
         !text.contains("include")
             && !self.options.contains("-I")

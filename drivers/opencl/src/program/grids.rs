@@ -18,7 +18,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 /// The sizes of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The first thread along each axis, and how many there are.
+    /// The first thread along each axis, and the number of threads.
     pub(super) offset: [usize; 3],
     pub(super) global: [usize; 3],
     /// The number of threads of a block.
@@ -28,7 +28,7 @@ pub(super) struct Shape {
 /// A kernel, and the size of its blocks.
 type Blocks = (u64, [usize; 3]);
 
-/// The first thread of a grid along each axis, and how many there are.
+/// The first thread of a grid along each axis, and the number of threads.
 type Grid = ([usize; 3], [usize; 3]);
 
 /// The launches that run where grids are kept apart.

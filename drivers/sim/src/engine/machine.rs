@@ -227,7 +227,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// Where the configuration could not work, or the system gives no thread.
+    /// If the configuration could not work, or the system gives no thread.
     pub fn new(
         configuration: Configuration,
         mode: Mode,
@@ -263,8 +263,8 @@ impl Machine {
         self.mode
     }
 
-    /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do.
-    /// For whatever has no method here; `work` must neither step nor call the machine.
+    /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do. For
+    /// uses that have no method here; `work` must neither step nor call the machine.
     pub fn with<R>(&self, work: impl FnOnce(&mut Simulation) -> R) -> R {
         let mut state = self.shared.lock();
         let result = work(&mut state.simulation);

@@ -196,7 +196,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where the region is not within a live allocation.
+    /// If the region is not within a live allocation.
     pub fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
         let space = region.address.space();
         self.spaces
@@ -302,8 +302,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back
-    /// with [`Notice::Recalled`]; otherwise it ends as always. Whether the command is still uploaded at all.
+    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back with
+    /// [`Notice::Recalled`]; otherwise it ends as always. False if the command is not uploaded.
     pub fn recall(&mut self, command: CommandId) -> bool {
         let known = self.commands.contains_key(&command);
         if known {
@@ -318,7 +318,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where the device does not exist or is lost already.
+    /// If the device does not exist or is lost already.
     pub fn lose_device(&mut self, device: DeviceId) -> Result<(), HostError> {
         self.living(device)?;
         self.agenda.plan(self.now, Event::Lose(device));
@@ -329,7 +329,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where it could never happen.
+    /// If it could never happen.
     pub fn arm(&mut self, fault: Fault) -> Result<(), ConfigurationError> {
         fault
             .validate(&self.configuration)

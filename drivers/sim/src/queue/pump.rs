@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(super) enum Caller {
     /// Any thread, from a call of the core.
     Host,
-    /// Whoever steps the machine.
+    /// The thread that steps the machine.
     Machine,
 }
 

@@ -32,7 +32,7 @@ impl Default for Decoder {
     }
 }
 
-/// A picture that was decoded: how many bytes of pixels, and its rows, pixels in a row, and bytes of a pixel.
+/// A picture that was decoded: its bytes of pixels, and its rows, pixels in a row, and bytes of a pixel.
 struct Picture {
     bytes: usize,
     shape: [u32; 3],

@@ -102,7 +102,7 @@ impl File {
         }
     }
 
-    /// Reads a frame to the beginning of `room`; how many bytes it has.
+    /// Reads a frame to the beginning of `room`; gives its length in bytes.
     pub(crate) fn read(&self, number: u64, room: &mut [u8]) -> Result<usize, String> {
         let (start, length) = match &self.index {
             Index::Equal(bytes, _) => (number * bytes, *bytes),

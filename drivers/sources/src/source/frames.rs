@@ -53,7 +53,7 @@ impl Frames {
         }
     }
 
-    /// Writes one to the beginning of `room`; how many bytes it has.
+    /// Writes one to the beginning of `room`; gives its length in bytes.
     ///
     /// # Errors
     /// If there is not enough room, or its file cannot be read.

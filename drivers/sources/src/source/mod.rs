@@ -144,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Whatever is wrong with it, as far as that can be known.
+    /// Checks it, as far as its faults can be known beforehand.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_word = |c: char| !c.is_control() && c != '=' && c != ',';
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(is_word) {

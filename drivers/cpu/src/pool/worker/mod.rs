@@ -230,7 +230,7 @@ impl Worker {
             gathered: RefCell::new(Vec::new()),
             others_gathered: Cell::new(false),
             oldest_first: Cell::new(false),
-            // Whoever was this worker before may have left some.
+            // The worker's thread from before may have left some.
             shares: Cell::new(true),
             has_surplus: Cell::new(true),
             is_unfenced: Cell::new(true),
@@ -253,8 +253,8 @@ impl Worker {
     #[inline]
     pub(crate) fn current<R>(pool: &Pool, with: impl FnOnce(Option<&Worker>) -> R) -> R {
         let pointer = CURRENT.get();
-        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`, which has it
-        // boxed until it has set this back.
+        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`,
+        // which has it boxed until it has set this back.
         let worker = unsafe { pointer.as_ref() };
         with(worker.filter(|worker| std::ptr::eq(&raw const *worker.pool, pool)))
     }
@@ -316,7 +316,7 @@ impl Worker {
         self.costs
     }
 
-    /// Whatever is in the deque, shared or not.
+    /// Takes a task of the deque, shared or not.
     fn any_of_deque(&self) -> Option<u64> {
         self.own_shared().or_else(|| self.pop())
     }
@@ -504,7 +504,8 @@ impl Worker {
         self.offer_all(&mut gathered, put);
     }
 
-    /// Puts tasks where thieves can take them, the first of them first, in the way of `put`, which says how many it took.
+    /// Puts tasks in places where thieves can take them, the first one first, by `put`, which gives the number that it
+    /// took.
     #[inline(never)]
     fn offer_all(&self, words: &mut Vec<u64>, put: fn(&Deque, &[u64]) -> usize) {
         self.has_surplus.set(true);
