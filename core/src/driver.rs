@@ -164,9 +164,9 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// From now on, no thread of the driver's looks for ends of commands of polling queues, until
-    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as ever. Neither waits for anything:
-    /// the core has locked which of them came last.
+    /// Has no thread of the driver look for ends of commands of polling queues, until
+    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as before. Neither waits for
+    /// anything: the core orders the calls under a lock.
     ///
     /// ```compile_fail,E0133
     /// fn hang(driver: &dyn quipu_scheduler::Driver) {
@@ -329,7 +329,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         false
     }
 
-    /// From now on, at most so many bytes of a device's own memory are allocated. A driver without such memory takes no notice.
+    /// Limits the bytes of a device's own memory that are allocated from now on. A driver without such memory takes no
+    /// notice.
     fn limit_memory(&self, device: usize, bytes: u64) {
         let _ = (device, bytes);
     }
@@ -533,7 +534,7 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     }
 }
 
-/// So the floors below have it.
+/// The interface of the floors below.
 impl<D: Driver> Router for D {
     fn driver_name(&self) -> &'static str {
         self.name()

@@ -24,7 +24,7 @@ pub struct Fill {
 #[derive(Clone, Debug)]
 struct Region {
     row: u64,
-    /// From one row to the next, outermost first: as a transfer's to its destination.
+    /// The steps from one row to the next, outermost first: as a transfer's to its destination.
     steps: Box<[Step]>,
 }
 

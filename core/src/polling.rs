@@ -10,7 +10,8 @@
 use crate::context::Context;
 use crate::event::polling::{resume, suspend};
 
-/// While this lives, commands of polling queues are over only when [`Context::poll`] is called, or a thread waits.
+/// Leaves polling to the user while it lives: commands of polling queues are over only when [`Context::poll`] is called,
+/// or a thread waits.
 #[derive(Debug)]
 #[must_use = "polling is given back when this is dropped"]
 pub struct Polling {

@@ -189,7 +189,7 @@ pub enum PassedParameter {
         /// empty.
         shape: Option<Box<(Extents, Extents)>>,
     },
-    /// So many bytes of memory of each block's own, for a kernel that is a text.
+    /// Bytes of memory of each block's own, for a kernel that is a text.
     Local(u64),
 }
 

@@ -79,7 +79,7 @@ impl Region {
         !self.steps.is_empty()
     }
 
-    /// From its first byte to its last, with all that is between its rows.
+    /// The bytes from its first to its last, with all bytes between its rows.
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.span())
     }
@@ -223,7 +223,7 @@ impl Region {
         step.map_or(1, |(count, _)| *count)
     }
 
-    /// From its first byte to its last.
+    /// The number of bytes from its first to its last.
     fn span(&self) -> u64 {
         let steps = self.steps.iter();
         let further = steps.map(|(count, stride)| stride.saturating_mul(count - 1));

@@ -24,7 +24,7 @@ use crate::sync::{
 use std::sync::atomic::AtomicU64 as Count;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Nobody has come yet.
+/// The lock has no owner yet.
 const NOBODY: usize = 0;
 /// More than one thread has come.
 const SHARED: usize = 1;
@@ -34,8 +34,8 @@ const REVOKING: usize = 2;
 /// The numbers of owners that there were, and of those that were revoked.
 static OWNED: Count = Count::new(0);
 static REVOKED: Count = Count::new(0);
-/// So many are taken back without a thought. In a process that has more than half of its owners taken back, each time for
-/// microseconds, there are no more: its threads pass their queues and buffers around.
+/// So many ownerships may be revoked in any case. Beyond that, no thread becomes an owner while more than half of all
+/// ownerships were revoked: each revocation costs a heavy fence, and such a process passes its queues and buffers around.
 const FEW: u64 = 1000;
 
 /// The bias of a lock. See the module.
@@ -53,7 +53,7 @@ impl Default for Bias {
 }
 
 impl Bias {
-    /// Nobody's.
+    /// A bias without an owner.
     #[must_use]
     pub fn new() -> Self {
         Self {

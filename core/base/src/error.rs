@@ -309,12 +309,12 @@ impl fmt::Display for Foreign {
 /// possibly in the middle of a command's end: a panic of its destructor is contained.
 pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
-/// Of any type that can be told to people.
+/// An error of any type that can be shown to people.
 trait ReturnedError: fmt::Display + Any + Send + Sync {}
 impl<E: fmt::Display + Any + Send + Sync> ReturnedError for E {}
 
 impl Returned {
-    /// This error.
+    /// Keeps this error.
     pub fn new(error: impl fmt::Display + Send + Sync + 'static) -> Self {
         Self(ManuallyDrop::new(Box::new(error)))
     }

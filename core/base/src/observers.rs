@@ -45,7 +45,7 @@ pub enum Action {
 /// The moment at which an observer is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// At once: that takes no time.
+    /// At once: its action takes no time.
     AtOnce,
     /// By a waker, which is a user's code.
     Wakes,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The process that used Quipu first.
 static USER: AtomicU32 = AtomicU32::new(0);
 
-/// This process is a child of it.
+/// True in a child of it.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// A device or a context of the process was lost, or the process is such a child.
@@ -37,7 +37,7 @@ pub fn note_loss() {
     ANYTHING_LOST.store(true, Ordering::SeqCst);
 }
 
-/// This process uses Quipu from now on. For drivers, before they start a thread.
+/// Notes that this process uses Quipu from now on. For drivers, before they start a thread.
 ///
 /// # Errors
 /// As [`check`].

@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 pub struct Reference<T: 'static>(AtomicPtr<T>);
 
 impl<T> Reference<T> {
-    /// To nothing.
+    /// A reference to nothing.
     #[must_use]
     pub fn none() -> Self {
         Self(AtomicPtr::new(null_mut()))

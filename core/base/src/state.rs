@@ -77,7 +77,7 @@ impl State {
         self.resolve_many(1)
     }
 
-    /// So many waits are resolved at once.
+    /// Resolves so many waits at once.
     #[inline]
     #[must_use]
     pub fn resolve_many(&self, waits: u32) -> Resolved {

@@ -28,9 +28,9 @@ pub struct Watching(Whose);
 
 #[derive(Debug)]
 enum Whose {
-    /// Before any driver needed flushes: whose event it is was not noted.
+    /// A watcher from before any driver needed flushes: the context of its event was not noted.
     Early,
-    /// Of an event of this context, or of the host's.
+    /// A watcher of an event of this context, or of the host's.
     Of(Option<u32>),
 }
 

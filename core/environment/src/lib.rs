@@ -181,7 +181,7 @@ table! {
     LOG: String = "QUIPU_LOG", "environment",
         "one of off, error, warn, info, debug and trace, or modules with levels as in quipu_scheduler=debug,quipu_driver_cpu=trace",
         parse::log;
-    /// After how long a wait is logged.
+    /// The time after which a wait is logged.
     WATCH: Duration = "QUIPU_WATCH", "environment", "seconds after which a wait is logged, 10 or 0.5 for example",
         parse::seconds;
     /// The file that a trace of everything is written to.

@@ -50,7 +50,7 @@ pub(super) fn microseconds(value: &OsStr) -> Result<Duration> {
     number(text(value)?, 0..=1_000_000).map(Duration::from_micros)
 }
 
-/// Some time, not none.
+/// A time of more than zero seconds.
 pub(super) fn seconds(value: &OsStr) -> Result<Duration> {
     let seconds: Option<f64> = text(value)?.trim().parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

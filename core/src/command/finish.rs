@@ -23,7 +23,7 @@ struct Failed {
 }
 
 impl Failed {
-    /// Of a command that fails, if anybody may want it.
+    /// The log record of a command that fails, if anybody may want it.
     fn of(s: &Slot, error: &Error) -> Option<Self> {
         if !log::is_wanted() {
             return None;

@@ -34,7 +34,7 @@ pub(crate) struct Enqueued {
 }
 
 impl Enqueued {
-    /// Of a command under construction, if anybody may want it.
+    /// The record of a command under construction, if anybody may want it.
     pub(crate) fn of(
         slot: &Slot,
         id: EventId,

@@ -394,8 +394,8 @@ impl Slot {
         self.sequence.set(u64::from(index) << 32 | u64::from(state));
     }
 
-    /// Of a command of a recorded graph: the graph, which command of it this is,
-    /// and how its state word starts.
+    /// The place of a command of a recorded graph: the graph, the command's index there, and the first value of its state
+    /// word.
     #[inline]
     pub(crate) fn place(&self) -> (*const Shared, u32, u32) {
         debug_assert!(self.recorded.get());

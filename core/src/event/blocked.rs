@@ -78,12 +78,12 @@ pub(super) enum Goal {
 struct Blocked {
     number: u64,
     thread: Thread,
-    /// Since when, by the system's clock.
+    /// The begin of its wait, by the system's clock.
     since: Duration,
     /// The commands that it is inside of, innermost first.
     commands: SmallVec<[NonNull<Slot>; 2]>,
     goal: Goal,
-    /// It has a deadline.
+    /// True if it has a deadline.
     is_limited: bool,
 }
 
@@ -110,7 +110,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In the word `work` of a user event that nobody is to note any more: it ends, or the core itself
+/// The word `work` of a user event that nobody is to note any more: it ends, or the core itself
 /// completes it, which depends on nothing but its own context.
 pub(super) const UNNOTED: u64 = u64::MAX;
 
@@ -186,7 +186,7 @@ struct Search {
     numbers: HashMap<NonNull<Slot>, usize>,
     /// The number of commands that the search has gone on from.
     done: usize,
-    /// Of each queue, the smallest number of a command that was reached, and that command.
+    /// For each queue, the smallest number of a command that was reached, and that command.
     queues: SmallVec<[(&'static Place, u64, usize); 4]>,
     most: usize,
 }

@@ -37,7 +37,7 @@ use waiting::{Deadline, join_first};
 pub struct Event {
     /// The slot, marked with [`ORDER_ALONE`].
     marked: NonNull<Slot>,
-    /// This future's place among the event's observers.
+    /// The place of this future among the event's observers.
     registration: Option<Box<Registration>>,
 }
 

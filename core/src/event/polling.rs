@@ -31,7 +31,7 @@ impl Guarded {
         GUARDED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// After one of the counts has changed.
+    /// Suspends or continues the drivers, after one of the counts has changed.
     fn set_right(&mut self) {
         let suspend = WAITS.load(Ordering::SeqCst) == 0;
         if std::mem::replace(&mut self.are_suspended, suspend) == suspend {

@@ -53,7 +53,7 @@ pub(super) struct Deadline<'a> {
 }
 
 impl<'a> Deadline<'a> {
-    /// So much later, by the system's clock.
+    /// The deadline after this time, by the system's clock.
     pub(super) fn after(timeout: Duration) -> Self {
         Self {
             clock: None,
@@ -61,7 +61,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// So much later, by a user's clock.
+    /// The deadline after this time, by a user's clock.
     pub(super) fn by(clock: &'a dyn Clock, timeout: Duration) -> Self {
         Self {
             clock: Some(clock),
@@ -116,11 +116,11 @@ pub fn will_poll(driver: *const ()) -> bool {
     SEES_TO.get() == driver
 }
 
-/// While it lives, the thread sees to a driver next, if to any.
+/// Says, while it lives, which driver the thread sees to next, if any.
 pub(crate) struct SeesTo(*const ());
 
 impl SeesTo {
-    /// It joins this driver.
+    /// Says that the thread joins this driver.
     pub(crate) fn join(driver: Option<&dyn Router>) -> Self {
         // Else another driver says how it waits, or that it must not. Inside of a command the wait may be refused, once all is
         // flushed.
@@ -131,7 +131,7 @@ impl SeesTo {
         }
     }
 
-    /// It, or another, flushes a queue of this driver.
+    /// Says that the thread, or another, flushes a queue of this driver.
     pub(crate) fn flush(driver: &dyn Router) -> Self {
         Self(SEES_TO.replace(std::ptr::from_ref(driver).cast()))
     }
@@ -154,7 +154,7 @@ thread_local! {
     static CURRENT: Cell<*const Waiter<'static>> = const { Cell::new(std::ptr::null()) };
 }
 
-/// While it lives, this thread is in a wait.
+/// Marks, while it lives, that this thread is in a wait.
 struct Current(*const Waiter<'static>);
 
 impl Current {
@@ -201,7 +201,7 @@ pub struct Waiter<'a> {
 /// The watch over a wait that takes long.
 #[derive(Default)]
 struct Watch {
-    /// Among the threads that wait, once it sleeps or is inside of a command.
+    /// The wait's entry among the threads that wait, once it sleeps or is inside of a command.
     entry: RefCell<Option<blocked::Entry>>,
     /// The beginning of the wait, by its clock.
     since: Cell<Duration>,
@@ -227,10 +227,10 @@ const LOOKS: [Duration; 4] = [
 /// thread run it then.
 const LOOKS_BEFORE_ALL: usize = 2;
 
-/// So many commands may be seen as a wait begins, and at each look so many times as many as before:
-/// a search takes little of the time that has passed.
+/// The commands that may be seen as a wait begins. At each look it is so many times as many as
+/// before: a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
-/// So many where it saves no more than to wake a thread.
+/// The commands that may be seen if a search saves no more than to wake a thread.
 const SHORT_SEARCH: usize = 16;
 const SEARCH_GROWS: u32 = 5;
 
@@ -238,7 +238,7 @@ const SEARCH_GROWS: u32 = 5;
 static LOG_AFTER: AtomicU64 = AtomicU64::new(UNDECIDED);
 /// No wait is.
 const NEVER: u64 = 0;
-/// Nobody has said it yet, nor looked at the environment.
+/// No call has set the time yet, nor has the environment been read.
 const UNDECIDED: u64 = u64::MAX;
 
 /// Has every wait that takes longer logged, as a warning with the [wait graph](super::wait_graph);
@@ -502,7 +502,7 @@ impl<'a> Waiter<'a> {
             .is_some_and(|next| self.whole().now() >= next)
     }
 
-    /// After this thread has slept, or was woken: looks after the wait, if that is due. True if it was.
+    /// Looks after the wait, if that is due, after this thread has slept, or was woken. True if it was due.
     fn look(&self, with_flush: bool) -> bool {
         let whole = self.whole();
         let watch = &whole.watch;

@@ -24,7 +24,7 @@ mod tests;
 /// The allocations that may be evicted, first those that are given up most easily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Eviction {
-    /// Of objects that no command uses, those whose bytes are elsewhere, too.
+    /// Allocations of objects that no command uses, if their bytes are elsewhere, too.
     Redundant,
     /// Objects that no command uses.
     Idle,
@@ -37,9 +37,9 @@ pub(crate) enum Eviction {
 pub(crate) enum Evicted {
     /// Memory was freed.
     Freed,
-    /// None was, but an object was locked, or was used meanwhile: it may be freed later.
+    /// No memory was freed, but an object was locked, or was used meanwhile: it may be freed later.
     Busy,
-    /// None was.
+    /// No memory was freed.
     Nothing,
 }
 

@@ -40,9 +40,9 @@ use tracker::{Poisoned, Tracker};
 /// Bytes that hold a content size: a little-endian number.
 pub(crate) const CONTENT_SIZE_BYTES: u64 = 8;
 
-/// In [`Memory::unusual`]: it has a content size.
+/// The bit in [`Memory::unusual`] of an object with a content size.
 const HAS_CONTENT_SIZE: u32 = 1;
-/// In [`Memory::unusual`]: one mapping.
+/// One mapping, in [`Memory::unusual`].
 const ONE_MAPPING: u32 = 2;
 
 /// An allocation in a device's space: the driver's own address for it.
@@ -137,9 +137,9 @@ pub struct Memory {
 
 #[repr(align(64))]
 struct Tracked {
-    /// Of the one thread that locks it, as long as there is one.
+    /// The bias to the one thread that locks it, as long as there is one.
     bias: Bias,
-    /// By one of several; never while it is one's.
+    /// True if one of several threads has locked it; never while it has an owner.
     locked: AtomicBool,
     tracker: std::cell::UnsafeCell<Tracker>,
 }

@@ -27,7 +27,7 @@ type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
 pub struct Pinning(Arc<PinnedRange>);
 
 impl Pinning {
-    /// These bytes stay where they are.
+    /// Notes that these bytes stay where they are.
     ///
     /// # Safety
     /// They are mapped until this is dropped, and no transfer uses them when it is, nor when it is made.

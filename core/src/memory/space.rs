@@ -75,7 +75,7 @@ struct Owner {
 }
 
 struct Owners {
-    /// By the number of the space, less one.
+    /// The owners, by the number of the space, less one.
     all: Vec<Owner>,
     /// The place there of a driver, by its address, and its own number.
     places: BTreeMap<(usize, u32), usize>,

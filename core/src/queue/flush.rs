@@ -167,7 +167,7 @@ fn note_wait(own: u32, event: &Event, other: u32) {
 /// Some contexts.
 type Numbers = SmallVec<[u32; 4]>;
 
-/// These contexts, and all that are linked from them.
+/// Gives these contexts, and all that are linked from them.
 fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
     let mut next = 0;
     while next < contexts.len() {
@@ -233,7 +233,8 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
 struct Visit(&'static Place);
 
 impl Visit {
-    /// Of one of the dirty queues, with the registry locked: `recycle` has it leave these first (`leave_dirty`).
+    /// A visit to one of the dirty queues, with the registry locked: `recycle` has it leave these
+    /// first (`leave_dirty`).
     fn new(place: &'static Place) -> Self {
         place.visitors.fetch_add(1, Ordering::Relaxed);
         Self(place)
@@ -246,7 +247,7 @@ impl Visit {
 }
 
 impl Drop for Visit {
-    /// Also when a driver has panicked.
+    /// Recycles the queue if it is time, also when a driver has panicked.
     fn drop(&mut self) {
         let place = self.0;
         let has_ended = {

@@ -53,7 +53,7 @@ pub struct Place {
     pub(crate) progress: Progress,
     /// Held while the queue ends, and while an event looks for its driver.
     recycling: Mutex<()>,
-    /// Of the context, whose number none has again: see `flush`.
+    /// The number of the context, which no other context has: see `flush`.
     pub(super) context_number: AtomicU32,
     /// Threads that flush it without a handle, and whether it has ended
     /// meanwhile; changed under the lock of `flush`.

@@ -115,7 +115,7 @@ const NONE: u64 = u64::MAX;
 /// Written by enqueues only; on a cache line of its own.
 #[repr(align(128))]
 struct Enqueued {
-    /// Of the one thread that enqueues, as long as there is one.
+    /// The bias to the one thread that enqueues, as long as there is one.
     bias: Bias,
     next: AtomicU64,
     page: AtomicPtr<Page>,

@@ -52,15 +52,15 @@ impl For {
 /// A condition on an argument, which has this place. Arguments are 32 bits wide where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// It is this number.
+    /// The argument is this number.
     Is(u8, u32),
     /// Its bits in the mask, which is first, are these.
     Masked(u8, u32, u32),
-    /// It is a null pointer.
+    /// The argument is a null pointer.
     IsNull(u8),
-    /// It is the number of this process.
+    /// The argument is the number of this process.
     IsOwn(u8),
-    /// It is the group of the session that this process keeps.
+    /// The argument is the group of the session that this process keeps.
     IsKept(u8),
 }
 use Test::*;

@@ -43,7 +43,7 @@ impl Options {
         Self::default()
     }
 
-    /// So many workers. May be more than there are cores.
+    /// Sets the number of workers, which may be more than there are cores.
     #[must_use]
     pub fn workers(mut self, workers: NonZero<usize>) -> Self {
         self.workers = Some(workers);

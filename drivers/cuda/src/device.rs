@@ -83,7 +83,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Of a command that was just put there as a part of something, and has a mark of its own.
+    /// The report of a command that was just put there as a part of something, and has a mark of its own.
     pub(crate) fn by(mark: Mark) -> Self {
         Self {
             put: clock::now_ns(),
@@ -100,7 +100,7 @@ pub(crate) struct Track {
     pub(crate) echo: Stream,
     /// The number of commands that were put into it. Written by the thread that pumps.
     last: AtomicU64,
-    /// Up to which of them the host knows that they are over.
+    /// The number of them that the host knows to be over.
     seen: AtomicU64,
     /// The word in which the device counts its finished commands, if it can: pinned memory, which lives as long.
     mark: Option<NonNull<AtomicU64>>,

@@ -43,7 +43,7 @@ pub(crate) struct Recorded {
     space: SpaceId,
     /// An argument for each memory object that its commands use.
     memories: Vec<PackedAccess>,
-    /// It, and where the memories are that it was made for.
+    /// The graph of CUDA's, and the addresses of the memories that it was made for.
     made: Mutex<Option<(Arc<Executable>, Vec<CUdeviceptr>)>>,
     /// See [`Recorded::may_fail`]; known once it is made.
     may_fail: AtomicBool,

@@ -42,7 +42,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// So many marks that are not set.
+    /// Makes so many marks that are not set.
     pub(crate) fn several(live: &Live, count: usize) -> Called<Vec<Self>> {
         let block = Arc::new(live.staging.block((count * size_of::<u64>()) as u64)?);
         let marks = (0..count).map(|number| {

@@ -301,7 +301,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// So many bytes, all zero.
+    /// Pins so many bytes, all zero.
     pub(crate) fn of(context: &Arc<Context>, length: usize) -> Called<Self> {
         let _entered = context.enter()?;
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;

@@ -22,7 +22,7 @@ const RECORD: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Staging {
     context: Arc<Context>,
-    /// By size, and pieces of large copies.
+    /// Free blocks by size, and pieces of large copies.
     spare: Mutex<[Vec<Pinned>; SIZES.len() + 1]>,
     records: Mutex<Records>,
 }

@@ -23,7 +23,7 @@ const CHAIN: usize = 10_000;
 /// Lengths of chains that are held back: the longer ones are in no cache.
 const HELD: [usize; 2] = [2_000, 10_000];
 const ROUNDS: usize = 50;
-/// After so long without a new batch there will be none.
+/// The time without a new batch after which there will be none.
 const SETTLED: Duration = Duration::from_millis(20);
 const BYTES: u64 = 64;
 

@@ -62,11 +62,11 @@ pub struct Planned<V: Vendor> {
 /// The work of a command of a batch.
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are launches")]
 pub enum Does<V: Vendor> {
-    /// It launches this.
+    /// Launches this.
     Launch(Code<V::Compiled>),
-    /// It fills its first argument.
+    /// Fills its first argument.
     Fill(Fill),
-    /// It moves bytes from one argument to another.
+    /// Moves bytes from one argument to another.
     Copy {
         /// The number of the argument that they are from.
         from: usize,

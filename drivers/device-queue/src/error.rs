@@ -34,7 +34,7 @@ pub fn lost(device: &str, reason: &str) -> Error {
     .into()
 }
 
-/// There are no devices.
+/// The error of a driver without devices.
 #[must_use]
 pub fn no_devices(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()

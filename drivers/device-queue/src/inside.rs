@@ -38,7 +38,7 @@ const WHY: &str = "this thread is inside a callback of a command on a device, wh
 pub(crate) struct Inside(Option<&'static str>);
 
 impl Inside {
-    /// This thread pumps for the driver that this is a part of.
+    /// Notes that this thread pumps for the driver that this is a part of.
     pub(crate) fn enter<T>(driver: &T) -> Self {
         INSIDE.with(|inside| {
             let driver = std::ptr::from_ref(driver).addr();

@@ -231,7 +231,7 @@ pub enum Value<'a> {
     Division,
     /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
     Memory(usize),
-    /// So many bytes of memory that a block shares.
+    /// Memory of so many bytes that a block shares.
     Shared(usize),
     /// The start of the array of this number in the memory that a block shares. A launch gives the lengths of these
     /// arrays.

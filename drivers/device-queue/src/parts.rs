@@ -9,7 +9,7 @@ use quipu_scheduler::Partition;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// So many chunks, each twice as long as the one before.
+/// The number of chunks, each twice as long as the one before.
 const CHUNKS: usize = 32;
 
 type Chunk<D> = OnceLock<Box<[OnceLock<D>]>>;
@@ -98,7 +98,7 @@ impl<D> Parts<D> {
         Ok(parts)
     }
 
-    /// Nobody uses a part any more.
+    /// Notes that nobody uses a part any more.
     pub(crate) fn forget(&self, part: usize) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let of = made

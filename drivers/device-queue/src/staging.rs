@@ -233,13 +233,13 @@ impl Pieces {
         })
     }
 
-    /// Nobody takes any more.
+    /// Keeps all threads from taking pieces.
     fn stop(&self) {
         self.next
             .store(self.length.div_ceil(self.piece), Ordering::Relaxed);
     }
 
-    /// So many bytes are on their way then.
+    /// Moves pieces to the device. Gives the number of bytes that are on their way then.
     fn up<L: Line>(&self, line: &L) -> Result<usize, L::Failure> {
         let mut moved = 0;
         let mut sent: [Option<L::Copy>; BLOCKS] = [const { None }; BLOCKS];
@@ -266,7 +266,7 @@ impl Pieces {
         Ok(moved)
     }
 
-    /// So many bytes have come then.
+    /// Moves pieces from the device. Gives the number of bytes that have come then.
     fn down<L: Line>(&self, line: &L) -> Result<usize, L::Failure> {
         let mut moved = 0;
         let ask = |block: usize| -> Result<Option<(Piece, L::Copy)>, L::Failure> {

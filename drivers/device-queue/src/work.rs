@@ -29,7 +29,7 @@ pub struct Bytes<'a, V: Vendor> {
 }
 
 impl<V: Vendor> Bytes<'_, V> {
-    /// Some of them.
+    /// A part of them.
     #[must_use]
     pub fn part(&self, range: Range<u64>) -> Self {
         Self {

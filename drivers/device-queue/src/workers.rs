@@ -55,7 +55,7 @@ struct State {
     idle: usize,
     /// Threads, without those that wait inside of a task.
     counted: usize,
-    /// Those of them that are in users' tasks.
+    /// The number of threads that are in users' tasks.
     in_users: usize,
     /// Threads that wait inside of a task.
     waiting: usize,

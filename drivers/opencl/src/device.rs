@@ -539,7 +539,7 @@ mod tests {
             *mut cl_device_id,
             *mut cl_uint,
         ) -> cl_int,
-        /// Nobody calls these.
+        /// Functions that nobody calls.
         others: [*const c_void; 200],
     }
 

@@ -56,7 +56,7 @@ struct Rare {
 }
 
 impl Rare {
-    /// None if there is nothing in it.
+    /// The rare objects, boxed; none if there are none.
     fn kept(self) -> Option<Box<Self>> {
         let is_empty = self.earlier.is_empty()
             && self.began.is_none()
@@ -151,7 +151,7 @@ struct Chain<'a> {
     lane: Lane,
     /// The events that the first call waits for.
     waits: SmallVec<[cl_event; 8]>,
-    /// Those of it that fill fresh memory with zeros.
+    /// The fills of fresh memory with zeros.
     zeroing: Vec<Event>,
     /// The ends of the calls so far; each waits for the one before.
     made: SmallVec<[Event; 1]>,

@@ -83,7 +83,7 @@ pub(crate) struct Places {
     size: (usize, usize),
     /// A thread makes them, or has made them.
     begun: AtomicBool,
-    /// None if no memory could be pinned.
+    /// The pool; none if no memory could be pinned.
     pool: OnceLock<Option<Arc<Pool>>>,
 }
 
@@ -191,7 +191,7 @@ impl Landing {
     /// The most bytes of one.
     pub(crate) const MOST: usize = 256 << 10;
 
-    /// Of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
+    /// A landing of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
     pub(crate) fn of(places: &Places, to: *mut u8, length: usize) -> Self {
         let place = match places.take() {
             Some(pinned) => LandingPlace::Pinned(pinned),

@@ -201,7 +201,7 @@ pub(crate) enum Lane {
 }
 
 impl Queues {
-    /// Those of a device; with timestamps if so.
+    /// The queues of a device; with timestamps if `profiling`.
     pub(crate) fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
         let order = match device.out_of_order {
             true => Order::None,

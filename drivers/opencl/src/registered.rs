@@ -17,11 +17,11 @@ struct Registered(Option<Memory>);
 /// The state of a transfer's bytes on the host in OpenCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// They are there to stay, and OpenCL is told of them with the first copy: this.
+    /// They are there to stay, and OpenCL is told of them with this first copy.
     New,
     /// They are there to stay, and a device reaches them by itself.
     Taken,
-    /// They are any.
+    /// They are ordinary memory, or OpenCL does not take them.
     No,
 }
 

@@ -355,7 +355,7 @@ unsafe impl Line for OpenClLine<'_> {
     }
 }
 
-/// By one call, in a queue of its own: a [`Move`].
+/// Moves by one call, in a queue of its own: a [`Move`].
 fn move_at_once(
     _work: &Work<'_>,
     device: &Device,
@@ -378,7 +378,7 @@ fn move_at_once(
     moved?.wait().and(over)
 }
 
-/// By several threads, through pinned memory: a [`Move`].
+/// Moves by several threads, through pinned memory: a [`Move`].
 fn move_large(
     work: &Work<'_>,
     device: &Device,

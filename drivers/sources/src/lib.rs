@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// None.
+    /// Options without a device.
     pub fn new() -> Self {
         Self::default()
     }

@@ -130,8 +130,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// So many bytes have been written to this parameter's memory: zeros come behind them where every byte has to be
-    /// written.
+    /// Notes that so many bytes have been written to this parameter's memory: zeros come behind them where every byte has
+    /// to be written.
     pub(crate) fn wrote(&mut self, at: usize, bytes: usize) {
         if let Some(One::Written(room, AccessMode::Overwrite)) = self.0.get_mut(at) {
             room[bytes..].fill(0);

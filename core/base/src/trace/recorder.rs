@@ -70,7 +70,7 @@ struct Writer {
 /// The rows on which a queue is shown.
 struct QueueRows {
     name: String,
-    /// Until when each row is taken.
+    /// The time until which each row is taken.
     taken_ns: [u64; QUEUE_ROWS],
     /// The number of them that have been used, and therefore named.
     used: usize,

@@ -22,7 +22,8 @@ pub(super) struct Chain {
     misses: u32,
 }
 
-/// So many commands in a row that do not wait for the last of a chain begin another.
+/// The number of commands in a row, without a wait for the last of a chain, that begins another
+/// chain.
 pub(super) const MISSES: u32 = 16;
 
 impl Chain {

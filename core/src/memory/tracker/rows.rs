@@ -32,9 +32,9 @@ struct User {
     writes: bool,
     /// See the module. `NONE` if there is no such command.
     followed: EventId,
-    /// It came after all older users that it conflicts with. A migration need not: it waits for no readers.
+    /// True if it came after all older users that it conflicts with. A migration need not: it waits for no readers.
     came_after_all: bool,
-    /// It has failed. Of writers.
+    /// The error of a writer that has failed.
     poison: Option<Error>,
 }
 
@@ -327,7 +327,7 @@ pub(super) struct Use {
 struct Known {
     /// Commands that it comes after.
     before: SmallVec<[EventId; 8]>,
-    /// Those of them with which it fails.
+    /// The waits whose failure fails it.
     fails_with: SmallVec<[EventId; 8]>,
 }
 

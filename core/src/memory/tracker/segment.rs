@@ -18,7 +18,8 @@ pub(super) struct Reader {
     pub(super) id: EventId,
     /// Its place in the tracker's chain.
     pub(super) at: u64,
-    /// It accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited for nobody.
+    /// True if it accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited
+    /// for nobody.
     pub(super) is_idle: bool,
 }
 

@@ -10,7 +10,7 @@ pub(super) enum Locked<'a> {
     One(&'a Memory),
     Two(&'a Memory, &'a Memory),
     Many(Vec<&'a Memory>),
-    /// With those of the content sizes.
+    /// The trackers of the accesses, and those of their content sizes.
     WithSizes(Box<WithSizes>),
 }
 

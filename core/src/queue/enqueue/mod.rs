@@ -127,9 +127,9 @@ pub(crate) use waits::Waits;
 pub struct Request<'a> {
     /// The command's accesses, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
-    /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last
-    /// of its bytes. Commands on rows that share no byte are not ordered. Only of launches: a closure on the host has
-    /// whole accesses.
+    /// The rows of accesses with gaps between rows, each with the number of its access. They reach from the first to the
+    /// last of its bytes. Commands on rows that share no byte are not ordered. Only for launches: a closure on the host
+    /// has whole accesses.
     pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
@@ -355,7 +355,8 @@ impl Queue {
         }
     }
 
-    /// With nothing locked: drops the gathered waits, and hands the command over if it is ready.
+    /// Drops the gathered waits, and hands the command over if it is ready. Called with nothing
+    /// locked.
     #[inline(always)]
     fn submit(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
         if waits.rare.is_some() {

@@ -65,7 +65,7 @@ pub(super) struct Rare<'a> {
     pub(super) migrated: Vec<super::migrate::Migrated>,
     /// Migrations made for this command that have something to settle.
     pub(super) hops: Vec<(Waits<'a>, EventId)>,
-    /// Of a migration: the command that it is made for.
+    /// The command that a migration is made for.
     pub(super) made_for: Option<EventId>,
 }
 

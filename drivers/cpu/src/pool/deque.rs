@@ -41,7 +41,7 @@ pub(crate) struct Deque {
     ring: Box<[AtomicU64]>,
 }
 
-/// On a cache line of its own.
+/// A value on a cache line of its own.
 #[repr(align(128))]
 struct Padded<T>(T);
 

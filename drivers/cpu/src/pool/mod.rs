@@ -232,7 +232,7 @@ pub(crate) struct Pool {
     /// The places of the workers that have a deque.
     invitations: Box<[Invitation]>,
     sleep: Sleep,
-    /// By device number; none where a sub-device has gone.
+    /// The teams by device number; none where a sub-device has gone.
     teams: RwLock<Vec<Option<Arc<Team>>>>,
     own: Arc<Team>,
     /// Tasks in injectors of high priority.
@@ -270,7 +270,7 @@ impl Published {
     }
 }
 
-/// By which [`Published`] changes for an invitation.
+/// The number by which [`Published`] changes for an invitation.
 const INVITATION: u64 = 1 << 32;
 
 /// True if an invitation was opened between two looks at [`Published`].
@@ -521,7 +521,7 @@ impl Pool {
             || self.invitations.iter().any(Invitation::is_open)
     }
 
-    /// After work was added for a device: wakes a worker, unless one looks.
+    /// Wakes a worker, unless one looks, after work was added for a device.
     fn wake_for(&self, device: u32) {
         if device == POOL_DEVICE {
             self.wake_in(&self.own);
@@ -543,8 +543,8 @@ impl Pool {
         }
     }
 
-    /// After a thread has put tasks into a deque, and before it goes on with a user's code: wakes a worker, unless one
-    /// looks or is being woken.
+    /// Wakes a worker, unless one looks or is being woken, after a thread has put tasks into a deque, and before it goes
+    /// on with a user's code.
     fn wake_unless_somebody_looks(&self) {
         let chosen = self.sleep.wake_unless_somebody_looks(&self.own.workers);
         self.tell_spinners();

@@ -20,7 +20,7 @@ use quipu_scheduler::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// In lines of its own: each is written every few microseconds.
+/// A part. In lines of its own: each is written often.
 #[repr(align(128))]
 struct Part(AtomicU64);
 
@@ -42,7 +42,8 @@ pub(crate) enum Division {
 }
 
 pub(crate) struct Parts {
-    /// Of places, which are groups where neighbours are, and else in the order of the parts that groups were dealt to.
+    /// The parts, as ranges of places. Places are groups if parts are neighbours, and else go in the order of the parts
+    /// that groups were dealt to.
     parts: SmallVec<[Part; 2]>,
     /// Places that are claimed at once, at least and at most.
     least: u32,

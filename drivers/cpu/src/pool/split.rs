@@ -82,7 +82,8 @@ impl Participation {
         Self(NonNull::from(Box::leak(split)))
     }
 
-    /// So many more, as whose invitation: a word for each of them. By the first, before there are others.
+    /// Counts so many more, which come by this invitation; gives the word for each of them. Called by the first, before
+    /// there are others.
     pub(crate) fn invite(&mut self, count: u32, place: usize, number: Number) -> u64 {
         // SAFETY: there is nobody else.
         let split = unsafe { self.0.as_mut() };

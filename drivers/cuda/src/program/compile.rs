@@ -39,7 +39,7 @@ pub struct Compiled {
     /// The size of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
     /// nearest to [`USUAL`].
     pub(crate) fitting_threads: u64,
-    /// And that most.
+    /// The most threads that a multiprocessor has room for.
     resident_threads: u64,
     /// Bytes that its blocks share, without those that a launch asks for.
     pub(crate) shared: u64,

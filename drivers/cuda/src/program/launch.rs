@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct FaultRead {
     /// Loaded until the kernel is over.
     compiled: Arc<Compiled>,
-    /// None if the kernel cannot fail.
+    /// The record; none if the kernel cannot fail.
     record: Option<Record>,
 }
 

@@ -42,7 +42,7 @@ struct Get {
 /// See the module.
 pub(super) struct Nvrtc {
     functions: Functions,
-    /// Of the compiler, as `13.0`.
+    /// The version of the compiler, as `13.0`.
     pub(super) version: String,
     /// The architectures that it compiles for, as `90`.
     architectures: Vec<u32>,

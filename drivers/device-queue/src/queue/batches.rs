@@ -76,7 +76,7 @@ pub(super) struct Batch<V: Vendor> {
 pub(super) struct OfDevice {
     /// The batch that more commands may join.
     open: Option<BatchKey>,
-    /// Those that are not made, oldest first.
+    /// The batches that are not made, oldest first.
     gathering: VecDeque<BatchKey>,
     /// The number of commands in batches that are not on the device.
     here: usize,

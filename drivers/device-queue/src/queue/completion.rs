@@ -46,10 +46,9 @@ const GRACE_NS: u64 = 3_000;
 const NAP: u64 = 512;
 /// For how long at least: a look takes microseconds, too.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-/// And at most, in nanoseconds, unless that is less than a thousandth of the time that it has
-/// waited.
+/// The longest sleep, in nanoseconds, unless that is less than a thousandth of the time that it has waited.
 const LONG_NAP_NS: u64 = 100_000;
-/// And at most in any case.
+/// The longest sleep in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
 /// A thread that polls looks away for one in so many parts of the time that it has looked in vain, and for how long at
@@ -61,7 +60,7 @@ const LONGEST_AWAY_NS: u64 = 4_000;
 /// A thread does not sleep around the time that an end is due: for one in so many parts of the time from when it began to
 /// look until then, before that time and after. A wake-up takes time, and a device is now quicker, now slower.
 const AWAKE: u64 = 16;
-/// And for no longer than this, before it and after, in nanoseconds.
+/// The longest time for which it does not sleep before an end is due, and after, in nanoseconds.
 const LONGEST_AWAKE_NS: u64 = 150_000;
 
 /// The time to sleep before the next look, for a thread that began to look at `since` for a command whose end is
@@ -112,7 +111,7 @@ pub(super) struct Notice<V: Vendor> {
     pub(super) seen: u64,
 }
 
-/// Some of them: mostly one, which is to cost no allocation.
+/// Notices: mostly one, which is to cost no allocation.
 pub(super) type Notices<V> = SmallVec<[Notice<V>; 2]>;
 
 /// The findings of a look.
@@ -177,16 +176,16 @@ struct Line<V: Vendor> {
 pub(crate) struct Completions<V: Vendor> {
     wakeup: Arc<Wakeup>,
     notices: Mutex<Notices<V>>,
-    /// There are notices.
+    /// True if there are notices.
     noted: AtomicBool,
     /// The commands that came since the last look.
     fresh: Mutex<Vec<Watched<V>>>,
-    /// There is some.
+    /// True if there are any.
     is_fresh: AtomicBool,
-    /// By device, and its number there.
+    /// The lines by device, and by their numbers there.
     lines: Mutex<Vec<Vec<Line<V>>>>,
     in_flight: AtomicUsize,
-    /// Those in flight whose queues ask for polling, or whose device does not call.
+    /// The number of those in flight whose queues ask for polling, or whose device does not call.
     polled: AtomicUsize,
     /// Threads that wait, and look meanwhile.
     helpers: AtomicUsize,
@@ -196,7 +195,7 @@ pub(crate) struct Completions<V: Vendor> {
     is_left: AtomicBool,
     /// The user polls as long as this is positive.
     suspended: AtomicIsize,
-    /// Some line's oldest has not been asked to wake the drain thread.
+    /// True if some line's oldest has not been asked to wake the drain thread.
     unarmed: AtomicBool,
     /// The time at which a new command that no thread sees to was last in flight, or one ended.
     active: AtomicU64,
@@ -353,7 +352,7 @@ impl<V: Vendor> Completions<V> {
         Helper(self)
     }
 
-    /// This thread, which is about to sleep, is woken when a device calls, as long as this lives.
+    /// Has this thread, which is about to sleep, woken when a device calls, as long as the result lives.
     pub(super) fn listen(&self) -> Listener<'_> {
         self.wakeup.listen()
     }
@@ -381,7 +380,7 @@ impl<V: Vendor> Completions<V> {
         self.suspended.load(Ordering::SeqCst) > 0
     }
 
-    /// From now on the drain thread does not poll: when this returns, it is not just at it.
+    /// Keeps the drain thread from polling from now on: when this returns, it is not just at it.
     pub(super) fn suspend(&self) {
         self.suspended.fetch_add(1, Ordering::SeqCst);
         drop(locked(&self.lines));

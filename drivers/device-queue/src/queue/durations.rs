@@ -69,8 +69,8 @@ impl Meter {
         self.goes_on = now;
     }
 
-    /// So many are over; gives how long each of them took. The next had begun when it was last seen that they are not, unless
-    /// it was only put there later: at `put`.
+    /// Notes that so many are over; gives the time that each of them took. The next had begun at the last look at which
+    /// they were not over, unless it was only put there later: at `put`.
     pub(super) fn over(&mut self, now: u64, count: usize, put: u64) -> u64 {
         let each = now.saturating_sub(self.begun) / count.max(1) as u64;
         let next = if self.goes_on > self.begun {

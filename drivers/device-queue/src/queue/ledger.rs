@@ -95,19 +95,19 @@ pub(super) struct Entry<V: Vendor> {
     pub(super) missing: usize,
     pub(super) host_waits: u32,
     pub(super) place: Place,
-    /// It is among those that are eligible.
+    /// True if it is among those that are eligible.
     pub(super) eligible: bool,
     pub(super) turn: Turn,
     /// Its code is being compiled.
     pub(super) building: bool,
-    /// It waits for something outside the domain, or for a command that does.
+    /// True if it waits for something outside the domain, or for a command that does.
     pub(super) blocked: bool,
     /// The batch that it is part of, and its place there.
     pub(super) batch: Option<BatchKey>,
     pub(super) place_in_batch: u32,
-    /// It counts among those that its device is given.
+    /// True if it counts among those that its device is given.
     pub(super) is_counted: bool,
-    /// It waits for nothing on the device: there it would fail with the commands that it waits for.
+    /// True if it waits for nothing on the device: there it would fail with the commands that it waits for.
     pub(super) alone: bool,
     /// The signal that commands on the device wait for.
     pub(super) signal: Option<V::Signal>,
@@ -117,7 +117,7 @@ pub(super) struct Entry<V: Vendor> {
     pub(super) ended: Option<Ended<V::Failure>>,
     /// The promise of the thread that handed it over to see to it.
     pub(super) seen_to: SeenTo,
-    /// Those that wait for it and came while it was here.
+    /// The commands that wait for it and came while it was here.
     pub(super) dependants: SmallVec<[Key; 4]>,
     pub(super) command: Option<Command>,
 }
@@ -142,7 +142,7 @@ pub(super) struct Lane {
     pub(super) dirty: bool,
     /// The number of flushes in a row that failed.
     pub(super) unflushed: u32,
-    /// Those that may leave, first the one whose turn it is; some that were are still named.
+    /// The commands that may leave, first the one whose turn it is; some that have left are still named.
     pub(super) eligible: BinaryHeap<Reverse<Turn>>,
     /// The last command of each line, as long as it is there.
     pub(super) lines: Vec<Option<Key>>,
@@ -163,7 +163,7 @@ pub(super) enum Job<V: Vendor> {
     ForwardWhole(Whole<V>),
     Gather(BatchKey, Ungathered<V>),
     Make(BatchKey, usize, Plan<V>),
-    /// To give up objects that no device uses.
+    /// Give up objects that no device uses.
     Discard(Vec<Arc<Made<V>>>),
 }
 
@@ -175,7 +175,7 @@ pub(super) struct Facts {
     pub(super) fallible: bool,
     /// Its code is not compiled yet.
     pub(super) building: bool,
-    /// It may be one of a batch, in which it takes so many nanoseconds.
+    /// The nanoseconds that it takes in a batch, if it may be part of one.
     pub(super) batched: Option<u64>,
 }
 
@@ -212,9 +212,9 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) keys: HashMap<EventId, Key, NumberHash>,
     pub(super) lanes: Vec<Lane>,
     pub(super) over: VecDeque<Key>,
-    /// Those that are handed over, and some that were.
+    /// The commands that are handed over, and some that were.
     pub(super) handed: Vec<Key>,
-    /// So many of them are looked through.
+    /// The number of them from which on they are looked through.
     pub(super) handed_most: usize,
     /// The number of times that there came to be room in devices' memory, and that number when the last command began to
     /// leave.
@@ -252,7 +252,7 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// There are so many devices now.
+    /// Makes room for so many devices.
     pub(crate) fn expect_devices(&mut self, count: usize) {
         if self.lanes.len() < count {
             self.lanes.resize_with(count, Lane::default);

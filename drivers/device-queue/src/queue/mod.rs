@@ -74,7 +74,7 @@ const PAUSES: u32 = 16;
 const POLLING_PAUSES: u32 = 1;
 /// Its turns between two looks at the clock while it spins: one takes a microsecond, mostly the library's, and the clock a tenth.
 const UNTIMED: u32 = 4;
-/// Nor does it look more often than so while another thread puts commands on devices, which wants those locks, too.
+/// The shortest time between two looks while another thread puts commands on devices, which wants those locks, too.
 const LOOK_NS: u64 = 5_000;
 
 /// The executor of a command.

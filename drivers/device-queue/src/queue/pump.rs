@@ -101,7 +101,7 @@ struct Untold<V: Vendor> {
     finished: SmallVec<[Key; 4]>,
     /// Commands that have become ours by that.
     ready: Ready,
-    /// Those of them that were never submitted: their drop fails them and says so.
+    /// The commands that were never submitted: their drop fails them and says so.
     strays: Vec<Command>,
 }
 
@@ -272,7 +272,7 @@ impl<V: Vendor> Shared<V> {
         self.completions.attend();
     }
 
-    /// This thread pumps no more.
+    /// Ends the pumping of this thread.
     fn cease(&self, ledger: &mut Ledger<V>, jobs_left: bool) {
         ledger.pumping = false;
         self.activity.left.store(jobs_left, Ordering::Relaxed);
@@ -399,7 +399,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// There is nothing to do: this thread pumps no more.
+    /// Ends the pumping of this thread, because there is nothing to do.
     fn rest(&self, caller: Caller, mut ledger: MutexGuard<'_, Ledger<V>>) {
         // Under the lock: a thread that notes something from now on pumps itself.
         self.cease(&mut ledger, false);

@@ -63,7 +63,7 @@ impl<V: Vendor> Ledger<V> {
         here > waiting || self.lanes.iter().any(|lane| lane.away > 0)
     }
 
-    /// There may be room in the devices' memory now.
+    /// Notes that there may be room in the devices' memory now.
     pub(super) fn made_room(&mut self) {
         self.room += 1;
         for lane in &mut self.lanes {

@@ -94,7 +94,7 @@ impl Wakeup {
         }
     }
 
-    /// This thread, which is about to sleep, is woken when a device calls.
+    /// Has this thread, which is about to sleep, woken when a device calls.
     pub(super) fn listen(&self) -> Listener<'_> {
         let thread = thread::current();
         self.state().listeners.push(thread.clone());
@@ -197,7 +197,7 @@ impl Drop for Listener<'_> {
 /// The call that a library is asked for: at the end of a command of a signal.
 pub(super) struct Call {
     wakeup: Arc<Wakeup>,
-    /// It has said that this ended well.
+    /// True if the library has said that this ended well.
     is_finished: AtomicBool,
 }
 

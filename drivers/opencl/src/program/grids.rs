@@ -119,7 +119,7 @@ struct Running<E> {
     after: Option<E>,
     /// Their ends, some of which may be over.
     ends: Vec<E>,
-    /// With so many of them it is looked which are.
+    /// The number of ends at which those that are over are taken out.
     look: usize,
 }
 

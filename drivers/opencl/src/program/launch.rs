@@ -32,9 +32,9 @@ pub(crate) struct FaultRead {
 /// The record of faults of a kernel, used again once it was found empty.
 #[derive(Debug)]
 pub(crate) struct FaultRecord {
-    /// On the device, where it is empty before the kernel.
+    /// The record on the device, where it is empty before the kernel.
     memory: Memory,
-    /// On the host.
+    /// Its copy on the host.
     place: Place<FAULT_WORDS>,
 }
 
@@ -98,7 +98,7 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 /// An argument of a kernel.
 #[derive(Clone, Copy)]
 enum Value<'a> {
-    /// Of the user's, with whatever is between its fields.
+    /// The bytes of a user's value, with those between its fields.
     Bytes(&'a [MaybeUninit<u8>]),
     /// A number in so many bytes, such as the length of memory.
     Number(u64, usize),

@@ -47,7 +47,7 @@ pub enum Unit {
     CopyIn,
     /// The unit that copies from the device.
     CopyOut,
-    /// None: the command ends as soon as it starts, as a marker does.
+    /// No unit: the command ends as soon as it starts, as a marker does.
     Immediate,
 }
 
@@ -189,7 +189,7 @@ impl Command {
         )
     }
 
-    /// With the driver's own name for it.
+    /// Sets the driver's own name for it.
     #[must_use]
     pub fn tag(mut self, tag: u64) -> Self {
         self.tag = tag;

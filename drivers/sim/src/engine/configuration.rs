@@ -80,7 +80,7 @@ impl Default for ImageConfiguration {
     }
 }
 
-/// In which order a device looks at the commands in its slots.
+/// The order in which a device looks at the commands in its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PickOrder {
     /// Oldest upload first.

@@ -12,7 +12,7 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    /// Those of a source.
+    /// Opens the frames of a source.
     ///
     /// # Errors
     /// If its file cannot be read, or has no frames.

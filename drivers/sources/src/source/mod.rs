@@ -47,7 +47,7 @@ pub enum Format {
     Jpeg,
     /// Pixels as they are.
     Raw {
-        /// Of a row.
+        /// The pixels of a row.
         width: u32,
         /// Rows.
         height: u32,
@@ -99,7 +99,7 @@ impl Source {
         Self::new(name, Origin::File(path.as_ref().to_owned()), format)
     }
 
-    /// These frames.
+    /// A source of these frames.
     pub fn frames(name: &str, frames: Vec<Vec<u8>>) -> Self {
         Self::new(name, Origin::Frames(frames), Format::Opaque)
     }
@@ -123,7 +123,7 @@ impl Source {
         self
     }
 
-    /// After the last frame there are none: a frame of no bytes says so. Otherwise the first comes again.
+    /// Ends the source after the last frame: a frame of no bytes says so. Otherwise the first comes again.
     pub fn once(mut self) -> Self {
         self.repeats = false;
         self

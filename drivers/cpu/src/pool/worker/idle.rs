@@ -22,8 +22,7 @@ const LOOK_OUTSIDE: u32 = 16;
 const LITTLE_NS: u64 = 100;
 /// Unless a deque has so many of them.
 const MANY: usize = 128;
-/// After so many more useless thefts of such commands than others, a worker leaves them where they
-/// are.
+/// The number of useless thefts of such commands beyond others after which a worker leaves them where they are.
 const OFTEN: u32 = 8;
 /// But it takes one look of so many at them: their owner may be at a long task.
 const LOOK_FOR_LITTLE: u32 = 16;
@@ -282,8 +281,8 @@ impl Worker {
         }
     }
 
-    /// Before this worker runs a task while others lie in the deque: a worker comes for these, however short the task
-    /// seems. More workers come where that pays.
+    /// Called before this worker runs a task while others lie in the deque: a worker comes for these, however short the
+    /// task seems. More workers come where that pays.
     #[inline]
     pub(super) fn see_to_surplus(&self, body: usize, groups: u32) {
         let surplus = self.deque().len() as u64;

@@ -24,7 +24,7 @@ pub(crate) struct InlineRunner {
     pool: Arc<Pool>,
     /// Made when it is first needed, and kept: it knows the costs of commands. Its address does not change.
     worker: Option<Box<Worker>>,
-    /// None while it is no guest.
+    /// The hooks of the guest; none while it is no guest.
     hooks: Option<Hooks>,
 }
 

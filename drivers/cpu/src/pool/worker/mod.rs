@@ -47,8 +47,8 @@ pub(crate) use inline::InlineRunner;
 const CHAIN: u32 = 64;
 /// Tasks of this length are worth the trouble of ordering them.
 const LONG_NS: u64 = 2_000;
-/// So many long tasks that become ready together with one that could be run next are shared, and that one with them.
-/// Fewer mostly go on with the data at hand.
+/// The number of long tasks that become ready together with one that could be run next, from which on all are shared, and
+/// that one with them. Fewer mostly go on with the data at hand.
 const MANY_OTHERS: usize = 2;
 /// The most tasks that are put in order.
 const MOST_ORDERED: usize = 256;
@@ -86,7 +86,7 @@ pub(crate) struct Worker {
     gathering: Cell<bool>,
     /// The notice of that, until others are told of it.
     begun: Cell<Option<Gather>>,
-    /// Those that are ready, newest first; not yet in the deque.
+    /// The ready dependants, newest first; not yet in the deque.
     gathered: RefCell<Vec<u64>>,
     /// True if some of them are others' to run. The others get them when all dependants are gone through.
     others_gathered: Cell<bool>,
@@ -105,12 +105,12 @@ pub(crate) struct Worker {
     /// The time for which it looks for work before it sleeps.
     patience: Cell<Duration>,
     victim: Cell<usize>,
-    /// Since it last ran out of tasks of its own it has had one that the victim shares, or had shared.
+    /// True if it has had a task that the victim shares, or had shared, since it last ran out of tasks of its own.
     takes_shared: Cell<bool>,
     habit: Habit,
     /// The count of announced tasks in deques when it last looked into them.
     seen: Cell<u64>,
-    /// It has slept since it last ran out of work.
+    /// True if it has slept since it last ran out of work.
     was_asleep: Cell<bool>,
     /// The last theft was of one of few commands that take less time than to steal one.
     stole_little: Cell<bool>,
@@ -122,7 +122,7 @@ pub(crate) struct Worker {
     is_interrupted: Cell<bool>,
 }
 
-/// While it lives, a thread waits and publishes as the worker that it is.
+/// Has a thread wait and publish as the worker that it is, while it lives.
 struct Hooks {
     joiner: Option<Joiner>,
     publisher: Option<Publisher>,
@@ -441,7 +441,8 @@ impl Worker {
         }
     }
 
-    /// After this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes for them.
+    /// Called after this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes
+    /// for them.
     fn wake_for_offered(&self) {
         if !self.pool.is_unshared(self.index) {
             self.is_unfenced.set(false);

@@ -112,7 +112,7 @@ pub(crate) struct Entry {
     reported: bool,
     /// True if its memory could not be had while it was gated.
     lacks_memory: bool,
-    /// Those that wait for it, and have not been uploaded when they were noted.
+    /// The commands that wait for it, and have not been uploaded when they were noted.
     dependants: Vec<u64>,
     command: Option<Command>,
     error: Option<Error>,
@@ -147,7 +147,7 @@ struct Space {
     moving: usize,
     /// A command waits for memory.
     starved: bool,
-    /// There was no status slot for a gate.
+    /// True if there was no status slot for a gate.
     no_gates: bool,
 }
 
