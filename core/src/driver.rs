@@ -17,13 +17,12 @@
 //!
 //! * One whose devices cannot wait (the CPU pool) ignores `submit` and acts on
 //!   [`Notification::Ready`].
-//! * One whose devices order commands among themselves has a [sync
-//!   domain](DeviceProperties::domain). At `submit` it is told which waits of
-//!   the command are commands of that domain, and may forward the command to
-//!   the device as soon as every *other* wait is resolved, which
-//!   [`Notification::Resolved`] tells it; it reports completions in the order
-//!   in which the device ordered them, so that by the time the command is
-//!   reported, all its waits are resolved here too.
+//! * One whose devices order commands among themselves has a
+//!   [sync domain](DeviceProperties::domain). At `submit` it is told which waits of the command are
+//!   commands of that domain. It may forward the command to the device as soon as every *other*
+//!   wait is resolved, of which [`Notification::Resolved`] tells it. It reports completions in the
+//!   order in which the device ordered them. So when the command is reported, all its waits are
+//!   resolved here too.
 //!
 //! Rules:
 //!

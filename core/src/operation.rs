@@ -1,12 +1,10 @@
 //! Operations: the work of a command, as its driver sees it, and the bodies that front
 //! ends give to commands.
 //!
-//! A body's state lives in the command's slot if it is small, else in a box. A
-//! native body (a Rust closure or kernel) is run by
-//! [`Command::run_native`](crate::command::CommandView::run_native); transfers and fills are data that a driver carries
-//! out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where
-//! it can address the memory. Long ones have pieces, which are run like groups of
-//! a launch: [`Transfer::pieces`], [`Fill::pieces`].
+//! A body's state lives in the command's slot if it is small, else in a box. A native body (a Rust closure or kernel) is
+//! run by [`Command::run_native`](crate::command::CommandView::run_native). Transfers and fills are data that a driver
+//! carries out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where it can address the memory. Long
+//! ones have pieces, which are run like groups of a launch: [`Transfer::pieces`], [`Fill::pieces`].
 
 use crate::access::{PackedAccess, RawArgument};
 use crate::command::CommandView;

@@ -1,7 +1,7 @@
 //! Regions of a memory object: rows of bytes with gaps between them, and a test whether two regions share a byte.
 //!
-//! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an
-//! image, each of whose rows is one row of the left half and one of the right.
+//! They may share none though the bytes from the first to the last of one lie among those of the other. An example is the
+//! halves of an image: each of its rows is one row of the left half and one of the right.
 //!
 //! The test is exact for regions whose rows are equally far apart. A row of one starts so many steps of each kind after a
 //! row of the other, and the rows share a byte if less than a row is left then. For regions whose steps lead into each

@@ -15,10 +15,9 @@
 //!
 //! Protocol:
 //!
-//! 1. The slot's owner [opens](NotifyList::open) the list for a generation. It
-//!    does so only after it has locked the trackers of all its buffers, so that
-//!    a command that finds the list open in a tracker can never be one that
-//!    this command is about to wait for.
+//! 1. The slot's owner [opens](NotifyList::open) the list for a generation. It does so only after
+//!    it has locked the trackers of all its buffers. So a command that finds the list open in a
+//!    tracker can never be one that this command is about to wait for.
 //! 2. Anyone who holds that generation [pushes](NotifyList::push) entries. A
 //!    push that finds the list closed, or of another generation, changes
 //!    nothing and says so: the event is over, the wait is already resolved.

@@ -1,10 +1,9 @@
 //! Observers of an event on the host: wakers of futures, sleeping threads,
 //! callbacks.
 //!
-//! An event gets a list when it is first observed; the list is one entry of
-//! the event's notify list. An observer can be taken out again at any time
-//! (a future that is dropped, the losers of a `when_any`), so a long-lived
-//! event that is observed again and again keeps nothing of the past.
+//! An event gets a list when it is first observed; the list is one entry of the event's notify
+//! list. An observer can be taken out again at any time (a future that is dropped, the losers of a
+//! `when_any`). So a long-lived event that is observed again and again keeps nothing of the past.
 //!
 //! 1. The first to observe makes the list, publishes it by an exchange, and then
 //!    pushes it onto the notify list. Others find it, and add themselves.

@@ -1,6 +1,6 @@
-//! The atomics and locks that the lock-free protocols use, in one place: the models
-//! in `tests/loom*.rs` compile the very files of the
-//! protocols over loom's, by putting a module of theirs in the place of this one.
+//! The atomics and locks that the lock-free protocols use, in one place. The models in
+//! `tests/loom*.rs` compile the very files of the protocols over loom's, by putting a module of
+//! theirs in the place of this one.
 
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,

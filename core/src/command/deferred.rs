@@ -11,11 +11,10 @@
 //! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
 //!    after that in there, since wakers are told of them. The commands that they make ready are
 //!    gathered, too. A waker that waits has them go on at once.
-//! 3. Commands of drivers that run them on this very thread come when all observers have been told,
-//!    as the thread begins to [call back](call_back), one batch after the other: their bodies are a
-//!    user's code as well. A thread that waits before that runs those that its wait needs, and no
-//!    others ([`hand_over_found`]). Such a driver keeps callbacks until it is through with all its
-//!    commands ([`KeptCallbacks`]).
+//! 3. Commands of drivers that run them on this very thread come when all observers have been told, as the thread begins
+//!    to [call back](call_back), one batch after the other. Their bodies are a user's code as well. A thread that waits
+//!    before that runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps callbacks
+//!    until it is through with all its commands ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They run one after the other. A callback may finish commands.
 //!    The callbacks of these commands run when it returns, or while it waits without a

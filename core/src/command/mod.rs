@@ -7,15 +7,14 @@
 //!
 //! The life of a command:
 //!
-//! 1. An enqueue takes a slot, writes the body, takes the trackers of all its
-//!    memory together, opens its notify list, and registers an edge with every
-//!    event that it waits for and that is not over (`crate::queue::enqueue`).
+//! 1. An enqueue takes a slot, writes the body, takes the trackers of all its memory together, and
+//!    opens its notify list. It registers an edge with every event that it waits for and that is
+//!    not over (`crate::queue::enqueue`).
 //! 2. The thread that resolves the last wait owns the command and hands it to its
 //!    driver. A worker of that driver runs it next itself.
-//! 3. The driver [starts](Command::start) it, does what its
-//!    [`Operation`](crate::operation::Operation) says and
-//!    [finishes](Command::finish) it, exactly once. A command that is dropped
-//!    unfinished fails with an error that says so: nothing is lost.
+//! 3. The driver [starts](Command::start) it, does the work of its
+//!    [`Operation`](crate::operation::Operation) and [finishes](Command::finish) it, exactly once.
+//!    A command that is dropped unfinished fails with an error that says so: nothing is lost.
 //! 4. Finishing is `broadcast`. In this order: the body is dropped, the progress
 //!    byte is set, the notify list is closed, the queue's watchers are served, the
 //!    dependants are resolved, observers are told, and the owner's reference is

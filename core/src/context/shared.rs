@@ -78,9 +78,9 @@ impl ContextShared {
         Some(queue)
     }
 
-    /// One event for a list of them, made by `make` unless the last list was
-    /// the same. Gives also the event that this one takes the place of: to drop that may drop an error, whose payload is a
-    /// user's code, so the caller drops it when it has handed over all that it has.
+    /// One event for a list of them, made by `make` unless the last list was the same. Gives also the event that this one
+    /// replaces. To drop that may drop an error, whose payload is a user's code, so the caller drops it when it has
+    /// handed over all its commands.
     pub(crate) fn join_waits(
         &self,
         events: &[Event],

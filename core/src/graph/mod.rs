@@ -9,9 +9,9 @@
 //!
 //! # To the rest of the core a launch is one command
 //!
-//! It has one slot and one event, takes the trackers of all its buffers once, waits for its hazards
-//! and its queue, can be cancelled until it starts, and, if it fails, poisons the bytes that it
-//! would have written. There is no second scheduler:
+//! It has one slot and one event, takes the trackers of all its buffers once, and waits for its
+//! hazards and its queue. It can be cancelled until it starts. If it fails, it poisons the bytes
+//! that it would have written. There is no second scheduler:
 //!
 //! 1. The graph's commands lie in slots of their own, which they keep. Their notify
 //!    lists are made once, with the edges that an enqueue would make, and are never

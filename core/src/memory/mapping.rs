@@ -5,9 +5,9 @@
 //! host's until the host gives them back.
 //!
 //! 1. [`HostQueue::reserve`] enqueues the *holder*, a command in the host's space with the turn's
-//!    access, registers the mapping, so that a command that touches the range is
-//!    refused (its thread could be the one that has the mapping, and wait for itself), and enqueues
-//!    the *grant*, a marker that a user event holds back.
+//!    access. It registers the mapping, so that a command that touches the range is refused: its
+//!    thread could be the one that has the mapping, and wait for itself. Then it enqueues the
+//!    *grant*, a marker that a user event holds back.
 //! 2. When the holder's waits are over, its driver, which is this module, puts
 //!    it into the ticket unfinished and completes the user event.
 //! 3. A thread that has seen the grant takes the [`Hold`]. Dropping that removes the mapping, then

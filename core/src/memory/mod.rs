@@ -4,10 +4,9 @@
 //! is handed over, and zeroed. The tracker knows which space holds a valid copy of which bytes, and
 //! which commands use them.
 //!
-//! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When
-//! the last handle goes, the object is freed by a command that waits for all its
-//! users, so a running command's memory never goes away and a command pays
-//! nothing per argument to keep it.
+//! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When the last handle
+//! goes, the object is freed by a command that waits for all its users. So a running command's
+//! memory never goes away, and a command pays nothing per argument to keep it.
 
 pub(crate) mod access;
 pub(crate) mod eviction;

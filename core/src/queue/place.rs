@@ -1,9 +1,8 @@
 //! Places: the part of a queue that lower floors know, its progress and the driver of its commands.
 //!
-//! Lifetime: commands point to their queue without a count. A queue that its
-//! user has dropped lives on until its last command is over; then its memory is
-//! recycled for another queue but never freed, so that a thread that has just
-//! ended a command may still look at the queue's watch flag.
+//! Lifetime: commands point to their queue without a count. A queue that its user has dropped lives
+//! on until its last command is over. Then its memory is recycled for another queue but never
+//! freed, because a thread that has just ended a command may still look at the queue's watch flag.
 //!
 //! Two types keep these apart. A [`Place`] is that memory: its holder may look at the progress of the queue there, and
 //! knows nothing else of it. A [`QueueShared`] is a queue in use. It is only ever lent, by an object that keeps the queue

@@ -121,9 +121,8 @@ struct Enqueued {
     page: AtomicPtr<Page>,
 }
 
-/// True if the byte of this number is not set, as far as this page tells: the command is not over, or
-/// the frontier has passed it and its page been cleared for others, which
-/// the frontier says if it is read after this.
+/// True if the byte of this number is not set, as far as this page tells. Then the command is not over, or the frontier
+/// has passed it and its page been cleared for others. A later read of the frontier tells which.
 fn seems_unfinished(page: &AtomicPtr<Page>, sequence: u64) -> bool {
     // SAFETY: pages are never freed.
     let page = unsafe { &*page.load(Ordering::Acquire) };

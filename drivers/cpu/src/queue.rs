@@ -1,8 +1,7 @@
 //! The CPU driver's side of the contract: submit, flush, join, notify.
 //!
-//! `submit` is not needed (the pool holds ready commands only), `flush` has nothing to do (ready
-//! commands run at once), `notify` hands a ready command to the worker that made it ready, or to
-//! the pool, and `join` helps.
+//! `submit` is not needed, because the pool holds ready commands only. `flush` has nothing to do, because ready commands
+//! run at once. `notify` hands a ready command to the worker that made it ready, or to the pool. `join` helps.
 
 use crate::CpuDriver;
 use crate::device;

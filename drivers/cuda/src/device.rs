@@ -267,9 +267,9 @@ impl Live {
         })
     }
 
-    /// The number of the stream for a command that waits for these: that of one that is the last in its stream, so that
-    /// a chain stays where it is; else the one that was last used if nothing is left there, for device and host have it at
-    /// hand; else another with nothing in it; else the next in turn.
+    /// The number of the stream for a command that waits for these. It is that of one that is the last in its stream, so
+    /// that a chain stays where it is; else the one that was last used if nothing is left there, because device and host
+    /// have it at hand. Otherwise it is another with nothing in it, or the next in turn.
     pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
         let Range { start, end } = lane.tracks();
         let is_last = |wait: &&Signal| {

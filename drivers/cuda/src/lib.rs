@@ -17,10 +17,10 @@
 //!
 //! # The libraries
 //!
-//! CUDA's driver library is loaded when the program runs, through [`cudarc`], of which only the declarations (`sys`) are
-//! used: its safe layer keeps an order of its own among streams and buffers, which here is the core's to decide. Nothing
-//! of NVIDIA's is needed to build, and a machine without the library has no devices and is told why. NVRTC, the compiler,
-//! is loaded when the first kernel is compiled.
+//! CUDA's driver library is loaded when the program runs, through [`cudarc`]. Only its declarations (`sys`) are used: its
+//! safe layer keeps an order of its own among streams and buffers, which here is the core's to decide. Nothing of
+//! NVIDIA's is needed to build, and a machine without the library has no devices and is told why. NVRTC, the compiler, is
+//! loaded when the first kernel is compiled.
 //!
 //! # Order
 //!

@@ -1,7 +1,7 @@
 //! Work of host threads for a device's queue: host tasks and native calls, transfers in too many pieces for a call each, and
 //! migrations with a content size.
 //!
-//! The bytes of its arguments are copied to the host before, and those that it has written are copied back after: a
+//! The bytes of its arguments are copied to the host before, and those that it has written are copied back after. A
 //! mapping would keep the device from the rest of the memory object, which others may be using meanwhile.
 
 use crate::copies::{Copied, Copies};

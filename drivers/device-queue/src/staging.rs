@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// The most bytes of a piece. `--example staging` of the CUDA driver measures pieces of other
-/// lengths.
+/// The most bytes of a piece. Pieces of a quarter are slower (`--example staging` of the CUDA driver).
 pub const PIECE: usize = 2 << 20;
 /// Blocks of each thread: one is copied while others are on their way.
 pub const BLOCKS: usize = 3;

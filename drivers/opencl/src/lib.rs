@@ -17,10 +17,10 @@
 //!
 //! # The loader
 //!
-//! OpenCL is loaded when the program runs, through [`cl3`], with its feature `dynamic`: nothing of a vendor's is needed to
-//! build, and a machine without a loader has no devices and is told why. `cl3` and not `opencl3`, which stands on top of
-//! it: its types own a context, a queue and a kernel each in their own way, where this driver needs OpenCL's objects bare,
-//! with the numbers of its errors. It is kept up with OpenCL's releases, and every function of it says what it needs.
+//! OpenCL is loaded when the program runs, through [`cl3`], with its feature `dynamic`: nothing of a vendor's is needed
+//! to build, and a machine without a loader has no devices and is told why. `opencl3` stands on top of `cl3`, and its
+//! types own a context, a queue and a kernel each in their own way. This driver needs OpenCL's objects bare, with the
+//! numbers of its errors. `cl3` is kept up with OpenCL's releases, and every function of it says what it needs.
 //!
 //! # Order
 //!

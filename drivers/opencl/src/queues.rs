@@ -135,9 +135,9 @@ impl Group {
         self.queues.iter().map_while(OnceLock::get)
     }
 
-    /// The queue for a command that waits for these: the one whose last event is one of these, so that a chain stays
-    /// where it is; else the one that was last used if nothing is left there, because device and host have it at hand;
-    /// else another with nothing in it, which may be a new one; else the next in turn.
+    /// The queue for a command that waits for these. It is the one whose last event is one of these, so that a chain
+    /// stays where it is; else the one that was last used if nothing is left there, because device and host have it at
+    /// hand. Otherwise it is another with nothing in it, which may be a new one, or the next in turn.
     fn choose(&self, waits: &[Event], maker: &Maker) -> Called<&Fed> {
         let make = |at: usize| made_once(&self.queues[at], || maker.fed());
         let last = self.last.load(Ordering::Relaxed);

@@ -122,7 +122,7 @@ impl From<String> for Name {
 /// A finished command, failed or not.
 ///
 /// The four times are in nanoseconds since an origin that is the same for the whole trace, and do not decrease from one
-/// to the next; where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or a wait
+/// to the next. Where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or a wait
 /// failed) has `started_ns == ended_ns`. Two commands of one lane must not overlap except by nesting: commands that can
 /// run at the same time on one device have lanes of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

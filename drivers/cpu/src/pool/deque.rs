@@ -3,9 +3,9 @@
 //!
 //! The algorithm is Chase and Lev's ("Dynamic Circular Work-Stealing Deque", SPAA 2005) with the
 //! orderings of Lê, Pop, Cohen and Zappa Nardelli ("Correct and Efficient Work-Stealing for Weak
-//! Memory Models", PPoPP 2013), over a ring that does not grow: items that do not fit go to the
-//! pool's injector, which all workers reach. Long items that come together may be *shared* instead,
-//! on a [shared batch](SharedBatch) beside the ring, where thieves do not fail for each other.
+//! Memory Models", PPoPP 2013). The ring does not grow: items that do not fit go to the pool's
+//! injector, which all workers reach. Long items that come together may be *shared* instead, on a
+//! [shared batch](SharedBatch) beside the ring, where thieves do not fail for each other.
 //!
 //! Hand-over: an item is pushed with a releasing store of `bottom` and taken after an acquiring
 //! load of it, so the thief sees all writes of the pusher to the item before that. Of the owner and

@@ -1,11 +1,10 @@
 //! The work-stealing pool: one thread per worker, a deque each, and injectors for tasks from
 //! outside.
 //!
-//! Commands of the pool's own device go through the deques. A sub-device is a
-//! subset of the workers; its commands go through an injector of its own, from
-//! which only its workers take. At most as many threads look for commands at
-//! once as the pool has workers: a host thread that helps while it waits does so
-//! only while no worker is awake, and a command that waits gives its role to
+//! Commands of the pool's own device go through the deques. A sub-device is a subset of the
+//! workers; its commands go through an injector of its own, from which only its workers take. At
+//! most as many threads look for commands at once as the pool has workers. A host thread that helps
+//! while it waits does so only while no worker is awake, and a command that waits gives its role to
 //! another thread (`threads`).
 //!
 //! # No ready command waits for a busy worker while another worker is idle

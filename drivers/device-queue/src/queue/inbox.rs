@@ -1,9 +1,9 @@
 //! Commands that were submitted and that the [ledger](super::ledger) does not know yet.
 //!
 //! The thread that enqueues and the thread that puts commands on devices are mostly two on two cores, and a line that
-//! both write goes from core to core for each command. So a thread that submits writes here alone, and the ledger takes
-//! over all commands that have come, in its order: as a thread begins to pump or is asked whether all is over, when there
-//! is nothing else to do or much was done, and before the ledger says that it does not know a command.
+//! both write goes from core to core for each command. So a thread that submits writes here alone. The ledger takes over
+//! all commands that have come, in its order. It does so as a thread begins to pump or is asked whether all is over, when
+//! there is nothing else to do or much was done, and before it says that it does not know a command.
 //!
 //! A thread that flushes takes the lock, also if it sees no command without. A thread that submits finds either that its
 //! queue is to be flushed again, or its command taken over by the thread that flushed it.

@@ -21,6 +21,7 @@
 //!    twice, so one that ends because of a command that it waited for there has failed, and is not forwarded again.
 //! 5. Commands that the host does (host tasks, and transfers that no call describes) are *the host's*: each begins when
 //!    the core has said that it is ready, and so does a command that reads memory of the host's that commands write.
+//! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit. One that comes while
 //!    others leave is among them after 32 jobs at most.
 //!
 //! A command whose memory cannot be had waits while others move: their ends free memory (see `usage`).

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 impl Lane {
     /// Enters a command into the line whose last command it waits for, or into an empty one. Gives that line.
     ///
-    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this: it would free the line, and
+    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this. It would free the line, and
     /// another command there would be taken to be over by the end of one that it has nothing to do with.
     fn enter(&mut self, line: Option<usize>, key: Key) -> usize {
         debug_assert!(

@@ -209,9 +209,8 @@ fn segments(
 /// Memory, as the effect of a command sees it.
 ///
 /// Slices are for effects that touch one region at a time. A kernel that needs all of its arguments at once takes
-/// pointers: they stay valid until the effect returns, with the alignment that the allocation was made with (up to 4096
-/// for regions that are written), and reading through the pointer to a region that the command also writes sees the new
-/// bytes.
+/// pointers. They stay valid until the effect returns, with the alignment that the allocation was made with (up to 4096
+/// for regions that are written). A read through the pointer to a region that the command also writes sees the new bytes.
 pub struct MemoryAccess<'run> {
     accesses: &'run [Access],
     backings: &'run [Backing],

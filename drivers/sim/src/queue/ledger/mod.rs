@@ -10,9 +10,10 @@
 //!
 //! # Uploads
 //!
-//! 1. A command is *eligible* once it is flushed (kernels are held until then, so that one image serves them all; the
-//!    rest is forwarded as soon as possible) and each of its waits within the domain is *met*: that command has a status
-//!    slot on the machine to wait for, or is over. So nothing on the machine ever waits for a command still here.
+//! 1. A command is *eligible* once it is flushed and each of its waits within the domain is *met*: that command has a
+//!    status slot on the machine to wait for, or is over. (Kernels are held until the flush, so that one image serves
+//!    them all; the rest is forwarded as soon as possible.) So nothing on the machine ever waits for a command still
+//!    here.
 //! 2. A wait for a command that has failed is met only when the core has said so ([`Ledger::resolved`], or the command
 //!    is ready): by then the core has marked this one as not to be run. One that was met before, because the command
 //!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
