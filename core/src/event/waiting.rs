@@ -227,10 +227,10 @@ const LOOKS: [Duration; 4] = [
 /// thread run it then.
 const LOOKS_BEFORE_ALL: usize = 2;
 
-/// The commands that may be seen as a wait begins. At each look it is so many times as many as
-/// before: a search takes little of the time that has passed.
+/// The number of commands that a search may see as a wait begins. It grows by a factor at each look:
+/// a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
-/// The commands that may be seen if a search saves no more than to wake a thread.
+/// The number of commands that a search may see if it saves no more than to wake a thread.
 const SHORT_SEARCH: usize = 16;
 const SEARCH_GROWS: u32 = 5;
 
