@@ -1,5 +1,5 @@
-//! Accesses, as a command keeps them: memory object, range of bytes, and mode. They have the object's address and do not know
-//! its type; `memory::access` does.
+//! Accesses, as a command keeps them: memory object, range of bytes, and mode. An access has the object's address and
+//! does not know its type; `memory::access` does.
 
 use crate::notify::ADDRESS_BITS;
 use std::marker::PhantomData;
@@ -20,13 +20,13 @@ pub enum AccessMode {
 }
 
 impl AccessMode {
-    /// True if what is there before matters.
+    /// True if the command needs the bytes from before.
     #[must_use]
     pub fn reads(self) -> bool {
         !matches!(self, Self::Overwrite)
     }
 
-    /// True if what is there changes.
+    /// True if the command changes the bytes.
     #[must_use]
     pub fn writes(self) -> bool {
         !matches!(self, Self::Read)
@@ -64,7 +64,7 @@ impl PackedAccess {
         u128::from(self.0[0]) | u128::from(self.0[1]) << 64
     }
 
-    /// Where the memory object is.
+    /// The address of the memory object.
     #[inline]
     pub(crate) fn address(self) -> NonNull<()> {
         let address = ((self.0[1] >> (2 * BITS + MODE_BITS - 64)) << ALIGN_BITS) as usize;
@@ -72,7 +72,7 @@ impl PackedAccess {
         unsafe { NonNull::new_unchecked(std::ptr::with_exposed_provenance_mut(address)) }
     }
 
-    /// The argument that this was taken from, for somebody who knows that its memory is there.
+    /// The argument that this was taken from, for a caller that knows that the memory object lives.
     ///
     /// # Safety
     /// For `'a`, a command that has this argument is not over; or it is one of a recorded graph, which lives.
@@ -115,7 +115,8 @@ impl PackedAccess {
     }
 }
 
-/// One of a command's accesses. A command keeps its memory until it is over, so arguments are borrowed from it:
+/// One of a command's accesses. A command keeps its memory objects alive until it is over, so arguments are borrowed from
+/// it:
 ///
 /// ```compile_fail,E0505
 /// use quipu_scheduler::{Command, command::ToDrivers};
@@ -126,7 +127,7 @@ impl PackedAccess {
 /// }
 /// ```
 ///
-/// And so is memory:
+/// The memory object is borrowed, too:
 ///
 /// ```compile_fail,E0505
 /// use quipu_scheduler::{Command, command::ToDrivers};
@@ -137,7 +138,7 @@ impl PackedAccess {
 /// }
 /// ```
 ///
-/// What is kept for longer is a [`PackedAccess`].
+/// A [`PackedAccess`] can be kept for longer.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Argument<'a>(PackedAccess, PhantomData<&'a ()>);
@@ -185,7 +186,7 @@ pub struct RawArgument {
 mod tests {
     use super::*;
 
-    /// As 64-bit Arm has, of which this machine need not be one.
+    /// The highest address that 64-bit Arm has. This machine need not have it.
     #[test]
     fn the_highest_address_fits() {
         let address = (1 << ADDRESS_BITS) - (1 << ALIGN_BITS);

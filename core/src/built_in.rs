@@ -1,8 +1,9 @@
-//! Built-in kernels: what a device does by itself, launched by its name.
+//! Built-in kernels: functions that a device has by itself, launched by name.
 //!
-//! A device may offer kernels that nobody writes: a camera gives its next frame, a decoder decodes. Each is described by a
-//! [signature](BuiltInKernel), which is written, and read, as `next_frame(inout u64 position, out u8 frame, out u64 size)`.
-//! A launch of one brings [its name](BuiltIn) along as its [code](crate::portable), and passes buffers and values as any.
+//! A camera may have a kernel that gives its next frame, and a decoder one that decodes. Each is described by a
+//! [signature](BuiltInKernel), which is written, and read, as
+//! `next_frame(inout u64 position, out u8 frame, out u64 size)`. A launch of one brings [its name](BuiltIn) along as its
+//! [code](crate::portable), and passes buffers and values as any.
 
 use crate::access::AccessMode;
 use crate::error::{Error, ErrorKind, Result};
@@ -65,7 +66,7 @@ words! {
 }
 
 words! {
-    /// What a kernel does with what is passed for a parameter.
+    /// The use that a kernel makes of the value or the buffer of a parameter.
     Role, "role" {
         /// It is a value.
         Value = "value",
@@ -95,9 +96,9 @@ impl Scalar {
 /// A parameter of a built-in kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltInParameter {
-    /// What people call it.
+    /// The parameter's name, for people.
     pub name: String,
-    /// What is done with it.
+    /// The use that the kernel makes of it.
     pub role: Role,
     /// The type of its elements.
     pub scalar: Scalar,
@@ -108,7 +109,7 @@ pub struct BuiltInParameter {
 pub struct BuiltInKernel {
     /// Its name, unique on its device.
     pub name: String,
-    /// What it is passed, in order.
+    /// The parameters, in order.
     pub parameters: Vec<BuiltInParameter>,
 }
 
@@ -145,7 +146,7 @@ impl FromStr for BuiltInParameter {
 impl FromStr for BuiltInKernel {
     type Err = String;
 
-    /// Reads a signature, of which there is one way to write it.
+    /// Reads a signature. There is one way to write it.
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let parts = text
             .strip_suffix(')')
@@ -190,11 +191,11 @@ impl fmt::Display for BuiltInKernel {
 }
 
 impl BuiltInKernel {
-    /// Fails unless these are what the kernel takes: what is passed, and how the launch accesses the memory among it, in
-    /// order.
+    /// Checks that a launch passes the parameters of the kernel: the arguments, and the modes of those that are memory,
+    /// in order.
     ///
     /// # Errors
-    /// Says what the kernel takes, and what was passed in its place.
+    /// Names the parameters of the kernel, and the argument that does not fit.
     pub fn check(
         &self,
         passed: &Passed,

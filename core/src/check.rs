@@ -53,8 +53,7 @@ pub(crate) fn check_fill(length: u64, pattern: &[u8]) -> Result<Fill> {
     Ok(fill)
 }
 
-/// Checks a pattern against the rows that it is to fill, of which there is at least one, and gives the access that it
-/// takes.
+/// Checks a pattern against the rows that it is to fill, at least one, and gives the access that the fill takes.
 pub(crate) fn check_fill_rows<'a>(
     destination: Access<'a>,
     pattern: &[u8],
@@ -114,8 +113,8 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// The access of a region that is written. A region that is written wholly need not be brought to the device first. Where the
-/// caller orders commands, an access that only reads stays one.
+/// The access of a region that is written. A region that is written wholly need not be brought to the device first. An
+/// access that only reads stays one if the caller orders commands.
 pub(crate) fn write_access(access: Access<'_>, dense: bool, caller_orders: bool) -> Access<'_> {
     let mode = match (access.mode, dense) {
         (AccessMode::Read, _) if caller_orders => AccessMode::Read,

@@ -1,4 +1,4 @@
-//! Devices: what they are, and the handles that contexts and queues hold.
+//! Devices: their properties, and the handles that contexts and queues hold.
 
 use crate::built_in::BuiltInKernel;
 use crate::driver::Driver;
@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What kind of device it is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -39,7 +39,7 @@ impl std::fmt::Display for DeviceKind {
     }
 }
 
-/// Where a device's memory is.
+/// The place of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemorySpace {
     /// The host's memory: nothing is ever copied.
@@ -49,14 +49,14 @@ pub enum MemorySpace {
     Own(u32),
 }
 
-/// What a device is and can do. Sizes in bytes, extents in their own units.
+/// The properties of a device. Sizes in bytes, extents in their own units.
 #[derive(Clone, Debug)]
 pub struct DeviceProperties {
     /// The device's name, as people know it.
     pub name: String,
     /// Its kind.
     pub kind: DeviceKind,
-    /// Who made it.
+    /// The name of the manufacturer.
     pub vendor: String,
     /// Units that run work-groups independently: cores, multiprocessors.
     pub multiprocessors: u32,
@@ -82,22 +82,22 @@ pub struct DeviceProperties {
     pub warp_sizes: Vec<u32>,
     /// Highest clock rate, in MHz, if known.
     pub clock_mhz: Option<u32>,
-    /// Where its memory is.
+    /// The place of its memory.
     pub memory: MemorySpace,
     /// Devices of one driver with the same number order commands among
     /// themselves without the host. `None`: the host resolves every wait.
     pub domain: Option<u32>,
-    /// The most queues worth having: how many commands can run at once.
+    /// The most queues worth having: the number of commands that can run at once.
     pub concurrent_commands: u32,
     /// True if every command runs on the thread that enqueues or waits.
     pub caller_runs: bool,
 }
 
-/// How to split a device.
+/// A way to split a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partition {
-    /// Parts of this many multiprocessors each; what does not divide is left.
+    /// Parts of this many multiprocessors each; a remainder is left.
     Equally(u32),
     /// Parts of the given sizes.
     ByCounts(Vec<u32>),
@@ -125,8 +125,8 @@ impl Drop for DeviceShared {
             return;
         }
         if self.parent.is_some() {
-            // SAFETY: made of what `partition` gave (`Device::partition`), and the last handle to it goes. Queues have handles,
-            // and commands their queues.
+            // SAFETY: `partition` gave the part (`Device::partition`), and the last handle to it goes. Queues have
+            // handles, and commands their queues.
             unsafe { self.driver.forget_part(self.index) };
         }
         // SAFETY: dropped once, here, and not used any more.
@@ -204,7 +204,7 @@ impl Device {
         })))
     }
 
-    /// What the device is and can do.
+    /// The properties of the device.
     #[must_use]
     pub fn properties(&self) -> &DeviceProperties {
         &self.0.properties
@@ -228,8 +228,9 @@ impl Device {
         self.0.driver.device_selector(self.0.index)
     }
 
-    /// Whether a name means this device: its [selector](Device::selector), with or without the number (`cpu`, `node-1/cuda`), the
-    /// name of its machine (`node-1`), or that of its driver, with or without the device's number there (`remote:3`).
+    /// True if a name means this device. It may be the [selector](Device::selector), with or without the number (`cpu`,
+    /// `node-1/cuda`), the name of its machine (`node-1`), or that of its driver, with or without the device's number
+    /// there (`remote:3`).
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         let (selector, driver) = (self.selector(), self.driver_name());
@@ -289,15 +290,15 @@ impl Device {
         }
     }
 
-    /// What a kernel is on the device: see [`Driver::kernel_attributes`].
+    /// The limits of a kernel on the device: see [`Driver::kernel_attributes`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Driver::kernel_attributes`].
     pub fn kernel_attributes(&self, kernel: &dyn PortableKernel) -> Result<KernelAttributes> {
         self.0.driver.kernel_attributes(self.0.index, kernel)
     }
 
-    /// Whether kernels there have fences between the blocks of a launch.
+    /// True if kernels there have fences between the blocks of a launch.
     #[must_use]
     pub fn has_device_fence(&self) -> bool {
         self.0.driver.has_device_fence(self.0.index)
@@ -341,14 +342,14 @@ impl Device {
         Ok(devices)
     }
 
-    /// Why the device is lost, if it is.
+    /// The reason for which the device is lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&Error> {
         self.0.lost.get()
     }
 
-    /// Marks the device as lost: from now on, enqueues to it fail with this cause. Called by
-    /// its driver, which fails what it holds.
+    /// Marks the device as lost: from now on, enqueues to it fail with this cause. Called by its
+    /// driver, which fails the commands that it holds.
     pub(crate) fn mark_lost(&self, cause: Error) {
         let _ = self.0.lost.set(cause);
         crate::process::note_loss();

@@ -17,13 +17,12 @@
 //!
 //! * One whose devices cannot wait (the CPU pool) ignores `submit` and acts on
 //!   [`Notification::Ready`].
-//! * One whose devices order commands among themselves has a [sync
-//!   domain](DeviceProperties::domain). At `submit` it is told which waits of
-//!   the command are commands of that domain, and may forward the command to
-//!   the device as soon as every *other* wait is resolved, which
-//!   [`Notification::Resolved`] tells it; it reports completions in the order
-//!   in which the device ordered them, so that by the time the command is
-//!   reported, all its waits are resolved here too.
+//! * One whose devices order commands among themselves has a
+//!   [sync domain](DeviceProperties::domain). At `submit` it is told which waits of the command are
+//!   commands of that domain. It may forward the command to the device as soon as every *other*
+//!   wait is resolved, of which [`Notification::Resolved`] tells it. It reports completions in the
+//!   order in which the device ordered them. So when the command is reported, all its waits are
+//!   resolved here too.
 //!
 //! Rules:
 //!
@@ -71,7 +70,7 @@ pub struct Submission<'a> {
     /// Waits that are commands of the device's own sync domain and were not
     /// over when the command was enqueued.
     pub domain_waits: &'a [DomainWait],
-    /// How many other waits are unresolved.
+    /// The number of other waits that are unresolved.
     pub host_waits: u32,
 }
 
@@ -103,18 +102,17 @@ impl CommandRef {
     }
 }
 
-/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to others, and stays where it
-/// was made.
+/// A thread that runs [brief](crate::command::CommandView::is_brief) commands of its own enqueueing. It is of no use to
+/// other threads, and stays on the one that made it.
 pub trait InlineExecutor {
-    /// From now on, what the thread enqueues is kept for it if it is ready and brief, unless another thread lends itself
-    /// just now.
+    /// Keeps ready and brief commands that the thread enqueues from now on, unless another thread lends itself just now.
     fn begin(&mut self);
 
-    /// Runs what was kept, and what becomes ready by that, as far as it is brief; for a bounded time. What is left goes to
-    /// whoever runs commands.
+    /// Runs the kept commands, and those that become ready by that, as far as they are brief; for a bounded time. The
+    /// rest goes to the driver's other threads.
     fn run(&mut self);
 
-    /// Nothing is kept any more. What was goes to whoever runs commands.
+    /// Stops keeping commands. Those that were kept go to the driver's other threads.
     fn end(&mut self);
 }
 
@@ -123,8 +121,9 @@ pub trait InlineExecutor {
 /// Every method may be called from any thread.
 ///
 /// # Safety
-/// A driver is trusted with users' memory and code. It runs a command's code, and uses its host memory, only while it has the
-/// command, and with the arguments that are resolved for that. What it allocates is nobody else's until it is freed.
+/// A driver is trusted with users' memory and code. It runs a command's code, and uses its host memory, only while it has
+/// the command, and with the arguments that are resolved for that. Memory that it allocates is nobody else's until it is
+/// freed.
 pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// The driver's name: lower case, one word.
     fn name(&self) -> &'static str;
@@ -159,14 +158,14 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Looks for what has ended, without blocking; true if something is on a device still. Of several threads one looks.
+    /// Looks for ended commands, without blocking; true if something is on a device still. Of several threads one looks.
     fn poll(&self) -> bool {
         false
     }
 
-    /// From now on, no thread of the driver's looks for ends of commands of polling queues, until
-    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as ever. Neither waits for anything:
-    /// the core has locked which of them came last.
+    /// Has no thread of the driver look for ends of commands of polling queues, until
+    /// [`resume_polling`](Driver::resume_polling) was called as often: then as many do as before. Neither waits for
+    /// anything: the core orders the calls under a lock.
     ///
     /// ```compile_fail,E0133
     /// fn hang(driver: &dyn quipu_scheduler::Driver) {
@@ -194,33 +193,32 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         }
     }
 
-    /// Takes a recorded graph as one, whose commands are all of this driver's devices.
-    /// Called once, as the recording ends. What is given lives with the graph and comes
-    /// back as [`Graph::taken`](crate::Graph::taken); each launch on a queue of this
-    /// driver is then one command, [`Operation::Graph`](crate::operation::Operation::Graph),
-    /// submitted and started as any, and how its commands run is the driver's matter.
-    /// Their edges ([`Graph::for_each_command`](crate::Graph::for_each_command)) are what
-    /// has to be kept. Memory may be elsewhere in each launch: ask for the
-    /// [allocations](crate::memory::Memory::allocation) anew. If any command fails, the launch has to.
+    /// Takes a recorded graph as one, whose commands are all of this driver's devices. Called once,
+    /// as the recording ends. The result lives with the graph and comes back as
+    /// [`Graph::taken`](crate::Graph::taken). Each launch on a queue of this driver is then one
+    /// command, [`Operation::Graph`](crate::operation::Operation::Graph), submitted and started as
+    /// any, and the driver decides how its commands run. It has to keep their edges
+    /// ([`Graph::for_each_command`](crate::Graph::for_each_command)). Memory may be elsewhere in
+    /// each launch: ask for the [allocations](crate::memory::Memory::allocation) anew. If any
+    /// command fails, the launch has to.
     ///
-    /// A driver that gives nothing, as by default, has the commands submitted to it
-    /// one by one.
+    /// A driver that gives `None`, as by default, has the commands submitted to it one by one.
     fn take_graph(&self, graph: &crate::Graph) -> Option<Box<dyn Any + Send + Sync>> {
         let _ = graph;
         None
     }
 
-    /// True if launches of graphs that were not taken are to be handed to the driver
-    /// too, as ready commands, for a thread of its own to hand over their commands by
-    /// [`Command::finish_without_device`]: so that the calling thread need not, and who
-    /// runs them has them at hand.
+    /// True if launches of graphs that were not taken are to be handed to the driver too, as ready
+    /// commands. A thread of its own then hands over the graph's commands by
+    /// [`Command::finish_without_device`]. So the calling thread need not, and the thread that runs
+    /// the commands has them at hand.
     fn plays_graphs(&self) -> bool {
         false
     }
 
-    /// Has a thread lend itself to the driver, from time to time: one that enqueues what others say, and so is awake when a
-    /// brief command comes for which a thread of the driver's would have to be woken. `None`, as by default, if the driver
-    /// has no use for that.
+    /// A way for a thread to lend itself to the driver from time to time. Such a thread enqueues for others, and is awake
+    /// when a brief command comes for which a thread of the driver would have to be woken. `None`, as by default, if the
+    /// driver has no use for that.
     fn inline_executor(&self) -> Option<Box<dyn InlineExecutor>> {
         None
     }
@@ -259,20 +257,21 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         self.takes_code(of)
     }
 
-    /// Whether code that is compiled for a device has fences between the blocks of a launch, as native code does.
+    /// True if code that is compiled for a device has fences between the blocks of a launch, as native code does.
     fn has_device_fence(&self, device: usize) -> bool {
         let _ = device;
         true
     }
 
-    /// What a device's own compiler takes of kernels that are texts: the least, unless the driver knows more.
+    /// The features that a device's own compiler has for kernels that are texts: the fewest, unless the driver knows
+    /// more.
     fn text_features(&self, device: usize) -> TextFeatures {
         let _ = device;
         TextFeatures::default()
     }
 
-    /// What a kernel is on a device. Its code is compiled, if it was not yet for any launch, before this returns. A driver
-    /// that runs native code, as by default, knows what the device says.
+    /// The limits of a kernel on a device. Its code is compiled, if it was not yet for any launch, before this returns. A
+    /// driver that runs native code, as by default, knows them from the device's properties.
     ///
     /// # Errors
     /// If it cannot be compiled, or the driver is not told.
@@ -296,8 +295,8 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         }
     }
 
-    /// Has a compiler of the device's read a program, for a host without one, and gives what it finds there. May block. The
-    /// types of the program and of the answer are those of the crate that defines the language: for OpenCL C,
+    /// Has a compiler of the device read a program, for a host without one, and gives the description that it finds. May
+    /// block. The types of the program and of the answer are those of the crate that defines the language: for OpenCL C,
     /// `quipu_clc::ProgramText` and `quipu_clc::Description`.
     ///
     /// # Errors
@@ -323,21 +322,22 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// True if what is waited for is brought about by the threads that wait, in
-    /// [`join`](Driver::join): then every wait has to go through there.
+    /// True if commands of this driver are run by the threads that wait, in [`join`](Driver::join):
+    /// then every wait has to go through there.
     fn runs_on_waiting_threads(&self) -> bool {
         false
     }
 
-    /// From now on, at most so many bytes of a device's own memory are allocated. A driver without such memory takes no notice.
+    /// Limits the bytes of a device's own memory that are allocated from now on. A driver without such memory takes no
+    /// notice.
     fn limit_memory(&self, device: usize, bytes: u64) {
         let _ = (device, bytes);
     }
 
     /// True if a memory space of the driver's is several memories, between which it brings bytes by itself. Then launches
-    /// and copies of buffers with a content size also read what holds that size: their arguments are the front end's, and
-    /// behind them each such object that is not among those. If what writes the size fails, they
-    /// fail, too.
+    /// and copies of buffers with a content size also read the objects that hold those sizes. Their arguments are the
+    /// front end's, and behind them each such object that is not among those. If the command that writes the size fails,
+    /// they fail, too.
     fn moves_within_spaces(&self) -> bool {
         false
     }
@@ -358,8 +358,7 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// Allocates `size` zeroed bytes in the driver's memory space `key`.
     ///
     /// # Errors
-    /// [`ErrorKind::OutOfMemory`] makes the core evict what is not in use and
-    /// try again.
+    /// [`ErrorKind::OutOfMemory`] makes the core evict memory that is not in use and try again.
     fn allocate(&self, key: u32, size: u64) -> Result<u64> {
         let _ = size;
         Err(ErrorKind::Unsupported {
@@ -399,12 +398,12 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         let _ = (key, address, size);
     }
 
-    /// Copies an idle allocation's bytes from `offset` on to the host, at once.
-    /// Used to write back what is evicted. It may take its time: the core has nothing
-    /// locked meanwhile, and lets no command be handed over that uses the allocation.
+    /// Copies an idle allocation's bytes from `offset` on to the host, at once. Used to write back
+    /// evicted bytes. It may take its time: the core has nothing locked meanwhile, and lets no
+    /// command be handed over that uses the allocation.
     ///
     /// # Errors
-    /// What the device reports.
+    /// The error that the device reports.
     ///
     /// # Safety
     /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
@@ -425,12 +424,12 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
-    /// Copies bytes from the host to an allocation that no command uses, from `offset`
-    /// on, at once. Used to put back what was taken out for want of room. As
+    /// Copies bytes from the host to an allocation that no command uses, from `offset` on, at once.
+    /// Used to put back bytes that were taken out for want of room. As
     /// [`read_allocation`](Driver::read_allocation), it may take its time.
     ///
     /// # Errors
-    /// What the device reports.
+    /// The error that the device reports.
     ///
     /// # Safety
     /// [`allocate`](Driver::allocate) of this driver gave the address, for this space. It is not freed before the call
@@ -451,14 +450,13 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
-    /// True if a command uses an allocation of `memory` that has been handed to a device
-    /// and is not over there, or that is just being handed over. If none does, though
-    /// commands that will are enqueued, the bytes may be taken to the host to make room
-    /// ([`read_allocation`](Driver::read_allocation)) and put back when the first of
-    /// those is handed over ([`write_allocation`](Driver::write_allocation)). Asked
-    /// by [`Memory::allocation`], so by whoever hands a command over. A driver that does
-    /// not know says yes, and makes the user wait for his commands before there are
-    /// more than fit.
+    /// True if a command uses an allocation of `memory` that has been handed to a device and is not
+    /// over there, or that is just being handed over. If none does, though commands that will are
+    /// enqueued, the bytes may be taken to the host to make room
+    /// ([`read_allocation`](Driver::read_allocation)) and put back when the first of those is
+    /// handed over ([`write_allocation`](Driver::write_allocation)). [`Memory::allocation`] asks,
+    /// on the thread that hands a command over. A driver that does not know says yes: then its
+    /// users have to wait for commands before more are enqueued than fit.
     ///
     /// # Safety
     /// Called for the core as it makes room for a command of this driver's, on the thread that hands that one over
@@ -481,11 +479,11 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         None
     }
 
-    /// Resets a device: what runs there fails, and it is usable again. The core gives up
-    /// what the failed commands would have written, as after any failure; other memory stays.
+    /// Resets a device: its commands fail, and it is usable again. The core gives up the bytes that
+    /// the failed commands would have written, as after any failure; other memory stays.
     ///
     /// # Errors
-    /// If the device cannot be reset, as one whose commands are the host's own.
+    /// If the device cannot be reset, such as one whose commands are the host's own.
     fn reset(&self, device: usize) -> Result<()> {
         let _ = device;
         Err(ErrorKind::Unsupported {
@@ -515,12 +513,11 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         .into())
     }
 
-    /// A part that [`partition`](Driver::partition) made is gone: no device of
-    /// that number, no queue and no command of it is left, and the number may be
-    /// given to another. Called by the thread that drops the last of them, which
-    /// may be one of the driver's own.
+    /// Notes that a part that [`partition`](Driver::partition) made is gone: no device of that
+    /// number, no queue and no command of it is left, and the number may be given to another.
+    /// Called by the thread that drops the last of them, which may be one of the driver's own.
     ///
-    /// What is enqueued to a part that its driver has forgotten may never run, or run elsewhere, so no safe code may say this:
+    /// A command that is enqueued to a forgotten part may never run, or run elsewhere. So no safe code may call this:
     ///
     /// ```compile_fail,E0133
     /// fn forget(driver: &dyn quipu_scheduler::Driver) {
@@ -536,7 +533,7 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     }
 }
 
-/// So the floors below have it.
+/// The interface of the floors below.
 impl<D: Driver> Router for D {
     fn driver_name(&self) -> &'static str {
         self.name()

@@ -1,15 +1,15 @@
-//! Fills: memory that a pattern is repeated in.
+//! Fills: memory in which a pattern is repeated.
 
 use crate::access::RawArgument;
 use crate::operation::{Step, bytes_of_pieces, pieces_of};
 use quipu_choice::{Choice, Share, Variant};
 use std::ops::Range;
 
-/// Bytes from which on nothing of what is written would be found in a cache: more than the largest of them have room for.
+/// The number of bytes from which on a cache keeps nothing of a write: more than the largest caches have room for.
 pub(crate) const PAST_CACHES: usize = 32 << 20;
 
-/// Whether fills of so many go around the caches, where they can. That spares the memory to be read before it is written,
-/// but has fewer stores under variant at a time; which is more differs from machine to machine.
+/// The choice whether fills of so many bytes go around the caches, where they can. The memory then is not read before it
+/// is written, but fewer stores are under way at a time. The better variant differs from machine to machine.
 static AROUND_CACHES: Choice = Choice::new();
 
 /// A repeated pattern. The first argument is the destination: all of it, or rows of it that are apart.
@@ -24,7 +24,7 @@ pub struct Fill {
 #[derive(Clone, Debug)]
 struct Region {
     row: u64,
-    /// From one row to the next, outermost first: as a transfer's to its destination.
+    /// The steps from one row to the next, outermost first: as a transfer's to its destination.
     steps: Box<[Step]>,
 }
 
@@ -33,7 +33,7 @@ impl Region {
         self.steps.iter().map(|step| step.count).product()
     }
 
-    /// Where a row is.
+    /// The bytes of a row.
     fn row(&self, mut number: u64) -> Range<u64> {
         let mut start = 0;
         for step in self.steps.iter().rev() {
@@ -81,15 +81,15 @@ impl Fill {
         self.region.is_none()
     }
 
-    /// If not all of the destination is filled: the bytes of a row, and the steps from one to the next, outermost
-    /// first, of which only the strides of the destination count.
+    /// If only a part of the destination is filled: the bytes of a row, and the steps from one to the next, outermost
+    /// first. Of the steps only the strides of the destination count.
     #[must_use]
     pub fn region(&self) -> Option<(u64, &[Step])> {
         let region = self.region.as_ref()?;
         Some((region.row, &region.steps))
     }
 
-    /// Which bytes of a destination of so many are filled, row by row.
+    /// The bytes that are filled of a destination of this length, row by row.
     pub fn rows(&self, length: u64) -> impl Iterator<Item = Range<u64>> {
         let rows = self.region.as_ref().map_or(1, |region| region.rows());
         (0..rows).map(move |number| match &self.region {
@@ -98,7 +98,7 @@ impl Fill {
         })
     }
 
-    /// How many bytes of a destination of so many are filled.
+    /// The number of bytes that are filled of a destination of this length.
     #[must_use]
     pub fn bytes(&self, length: u64) -> u64 {
         let region = self.region.as_ref();
@@ -115,8 +115,8 @@ impl Fill {
         unsafe { self.fill_pieces(destination, 0..pieces) };
     }
 
-    /// In how many pieces of neighbouring bytes or rows several threads can carry the fill out: of as many groups
-    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short.
+    /// The number of pieces of neighbouring bytes or rows in which several threads can carry the fill out. For as many
+    /// groups [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short.
     #[must_use]
     pub fn pieces(&self, destination: RawArgument) -> u32 {
         let length = destination.length as u64;
@@ -207,7 +207,7 @@ fn fill_lines(bytes: &mut [u8], pattern: &[u8], fill: fn(&mut [[u8; LINE]], &[u8
     let head = bytes.as_ptr().align_offset(LINE).min(bytes.len());
     let (head, rest) = bytes.split_at_mut(head);
     fill_by_copies(head, pattern);
-    // The pattern goes on from where the head has ended.
+    // The pattern goes on from the end of the head.
     let mut line = [0_u8; LINE];
     for (at, byte) in line.iter_mut().enumerate() {
         *byte = pattern[(head.len() + at) % pattern.len()];
@@ -237,7 +237,7 @@ fn fill_past_caches(lines: &mut [[u8; LINE]], value: &[u8; LINE]) {
         assert!(line.as_ptr().addr().is_multiple_of(16));
         let to: *mut __m128i = line.as_mut_ptr().cast();
         for (at, value) in values.into_iter().enumerate() {
-            // SAFETY: the place is one of the line's four, of which each begins at a multiple of 16, as just checked.
+            // SAFETY: the place is one of the line's four, each of which begins at a multiple of 16, as just checked.
             unsafe { _mm_stream_si128(to.add(at), value) };
         }
     }
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use crate::operation::PIECE;
 
-    /// What a pattern makes of so many bytes, one after the other.
+    /// A pattern, repeated to so many bytes.
     fn model(pattern: &[u8], length: usize) -> Vec<u8> {
         pattern.iter().copied().cycle().take(length).collect()
     }

@@ -100,8 +100,8 @@ impl Queue {
         self.shared().driver().native_queue(self.shared())
     }
 
-    /// As [`Queue::host_task`], for a closure that uses the driver's own queue
-    /// ([`Queue::native`]): what it does there is over when it returns.
+    /// As [`Queue::host_task`], for a closure that uses the driver's own queue ([`Queue::native`]):
+    /// its work there is over when it returns.
     ///
     /// # Errors
     /// As [`Queue::launch`].
@@ -171,9 +171,9 @@ impl Queue {
         .into())
     }
 
-    /// Launches a recorded graph, as one command of this queue: see
-    /// [`graph`](crate::graph). It waits for `waits`, for what the queue's order
-    /// demands, for the graph's last launch, and for whoever uses what it uses.
+    /// Launches a recorded graph, as one command of this queue: see [`graph`](crate::graph). It
+    /// waits for `waits`, for the commands that the queue's order demands, for the graph's last
+    /// launch, and for other users of the same bytes.
     ///
     /// # Errors
     /// If the graph is of another context, a buffer of it is mapped or has a content
@@ -228,7 +228,7 @@ impl Queue {
         self.enqueue(BarrierBody, 1, &request)
     }
 
-    /// Whether the caller orders commands of which one writes what another touches.
+    /// True if the caller orders commands of which one writes bytes that another accesses.
     pub(crate) fn caller_orders(&self) -> bool {
         self.shared().options().hazards.are_callers()
     }
@@ -253,10 +253,9 @@ impl Queue {
         self.enqueue(fill, 1, &request)
     }
 
-    /// As [`Queue::fill`], of rows of so many bytes, in each of which the pattern
-    /// begins anew. The access covers them from the first byte to the last; what is
-    /// between them stays as it is. Of steps, only the strides of the destination
-    /// count.
+    /// As [`Queue::fill`], of rows of so many bytes, in each of which the pattern begins anew. The
+    /// access covers them from the first byte to the last; the bytes between them stay as they are.
+    /// Of steps, only the strides of the destination count.
     ///
     /// # Errors
     /// If the rows overlap, or do not fit the access, or as [`Queue::fill`].
@@ -398,7 +397,7 @@ impl Queue {
     }
 }
 
-/// A closure on the host may be given copies of what it accesses, which go back with all that is between the rows.
+/// A closure on the host may be given copies of its accesses, which go back with all bytes between the rows.
 fn without_rows<'a>(request: &Request<'a>) -> Request<'a> {
     Request {
         regions: &[],

@@ -1,27 +1,27 @@
 //! Quipu's core: one task graph over any number of devices.
 //!
-//! The core decides what runs when and where its bytes are. Front ends say what
-//! to do, through [`Context`], [`Queue`] and [`Event`]; drivers do it, behind
-//! the [`driver::Driver`] trait; the core names neither.
+//! The core decides when and where each command runs, and where its bytes are. Front ends enqueue
+//! commands, through [`Context`], [`Queue`] and [`Event`]; drivers run them, behind the
+//! [`driver::Driver`] trait; the core names neither.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`command`] | commands and events: slots, state, notify lists |
 //! | [`event`] | events as users hold them: futures, callbacks, user events; threads that wait for them |
 //! | [`queue`] | queues: order, barriers, progress, the enqueue |
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
-//! | [`operation`] | what commands do: kernels, transfers, fills, host tasks |
-//! | [`region`] | rows of bytes with gaps between them; whether two such regions share a byte |
+//! | [`operation`] | the work of commands: kernels, transfers, fills, host tasks |
+//! | [`region`] | rows of bytes with gaps between them, and a test whether two such regions share a byte |
 //! | [`overlap`] | copies whose two sides share bytes |
-//! | [`panics`] | what a contained panic said, and where |
+//! | [`panics`] | the text and the place of a contained panic |
 //! | [`native`] | closures that put work of their own into a driver's queue |
 //! | [`portable`] | launches that bring their code along |
 //! | [`built_in`] | kernels that devices have by themselves |
-//! | [`polling`] | users who look for what has ended themselves |
-//! | [`process`] | children of `fork`, which cannot use what their parent has |
+//! | [`polling`] | users that look for ended commands themselves |
+//! | [`process`] | children of `fork`, which cannot use their parent's devices |
 //! | [`driver`] | the contract with drivers |
-//! | [`trace`] | what happened when |
+//! | [`trace`] | a record of when and where each command ran |
 
 pub mod access;
 pub mod built_in;

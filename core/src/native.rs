@@ -1,10 +1,11 @@
-//! Native enqueues: closures that put work of their own into a driver's queue, which so becomes one command.
+//! Native enqueues: closures that put work of their own into a driver's queue. The work is one
+//! command.
 //!
-//! 1. A driver with such queues says of which type they are ([`NativeQueue`], [`Driver::takes_native`]).
-//! 2. A front end makes a [`NativeEnqueue`] of a closure for that type, and enqueues it with what it touches
+//! 1. A driver with such queues names their type ([`NativeQueue`], [`Driver::takes_native`]).
+//! 2. A front end makes a [`NativeEnqueue`] of a closure for that type, and enqueues it with its accesses
 //!    ([`Queue::native_enqueue`](crate::Queue::native_enqueue)). It is ordered, cancelled and failed as any command.
-//! 3. The driver hands the closure its queue and the command's memory once, when what comes before is in that queue too
-//!    or over; what it leaves there ends before the command does.
+//! 3. The driver hands the closure its queue and the command's memory once, when all work before it is in that queue too
+//!    or over. The closure's own work ends before the command does.
 //!
 //! [`Driver::takes_native`]: crate::Driver::takes_native
 
@@ -17,12 +18,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// A queue of a vendor's own, as a driver hands it to closures.
 pub trait NativeQueue: Any + Send {
-    /// Where the bytes of an argument are.
+    /// The form in which the closure gets the bytes of an argument.
     type Memory: Any;
 }
 
-/// Where the bytes of an argument are, on a device whose memory this process addresses: a processor's, or a simulated one's.
-/// Valid until the closure returns that is handed it.
+/// The bytes of an argument, on a device whose memory this process addresses: a processor, or a simulated device. Valid
+/// until the closure that is handed it returns.
 #[derive(Debug)]
 pub struct NativeBytes {
     pointer: *mut u8,
@@ -43,7 +44,7 @@ impl NativeBytes {
         self.length
     }
 
-    /// What may be done there.
+    /// The mode in which the closure may use them.
     #[must_use]
     pub fn mode(&self) -> AccessMode {
         self.mode
@@ -52,7 +53,7 @@ impl NativeBytes {
 
 type Call<Q> = Box<dyn FnOnce(&Q, Vec<<Q as NativeQueue>::Memory>) -> Result<()> + Send>;
 
-/// What a native enqueue does: a closure, for a type of queue.
+/// The work of a native enqueue: a closure, for a type of queue.
 pub struct NativeEnqueue {
     of: TypeId,
     of_name: &'static str,
@@ -85,10 +86,10 @@ impl NativeEnqueue {
         self.of_name
     }
 
-    /// Calls the closure. Whatever comes of it, there may be work in the queue then.
+    /// Calls the closure. Also after an error there may be work in the queue.
     ///
     /// # Errors
-    /// What it says; that it panicked; that it is for another type of queue, or has been called before.
+    /// The closure's error; an error if it panicked, is for another type of queue, or has been called before.
     pub fn call<Q: NativeQueue>(
         &self,
         label: &str,

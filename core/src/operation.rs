@@ -1,12 +1,10 @@
 //! Operations: the work of a command, as its driver sees it, and the bodies that front
 //! ends give to commands.
 //!
-//! A body's state lives in the command's slot if it is small, else in a box. A
-//! native body (a Rust closure or kernel) is run by
-//! [`Command::run_native`](crate::command::CommandView::run_native); transfers and fills are data that a driver carries
-//! out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where
-//! it can address the memory. Long ones have pieces, which are run like groups of
-//! a launch: [`Transfer::pieces`], [`Fill::pieces`].
+//! A body's state lives in the command's slot if it is small, else in a box. A native body (a Rust closure or kernel) is
+//! run by [`Command::run_native`](crate::command::CommandView::run_native). Transfers and fills are data that a driver
+//! carries out with its own engines, or with [`Transfer::copy`] and [`Fill::fill`] where it can address the memory. Long
+//! ones have pieces, which are run like groups of a launch: [`Transfer::pieces`], [`Fill::pieces`].
 
 use crate::access::{PackedAccess, RawArgument};
 use crate::command::CommandView;
@@ -46,7 +44,8 @@ pub trait NativeKernel: Send + Sync + 'static {
         None
     }
 
-    /// True if it may run any launch that passes the same, several at once: it keeps nothing of one, as what it has found in its memory.
+    /// True if it may run any launch that passes the same, several at once. Such a kernel keeps nothing of one launch,
+    /// such as a pointer into its memory.
     fn serves_many_launches(&self) -> bool {
         false
     }
@@ -59,18 +58,18 @@ pub trait NativeKernel: Send + Sync + 'static {
     }
 }
 
-/// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many times what it costs to
-/// hand them out. The least multiple of all numbers up to 16, so that every pattern fits.
+/// Bytes of a transfer or fill that one thread carries out at a time: some ten microseconds, many times the cost of
+/// handing them out. The least multiple of all numbers up to 16, so that every pattern fits.
 pub(crate) const PIECE: usize = 720_720;
 
-/// How many pieces so many bytes have: at least one. Of more than can be counted, one.
+/// The number of pieces of so many bytes: at least one. One, if there are more than can be counted.
 pub(crate) fn pieces_of(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(PIECE as u64))
         .unwrap_or(1)
         .max(1)
 }
 
-/// Where some of the pieces of so many bytes are. The last ends where these do.
+/// The bytes of some of the pieces of `bytes` bytes. The last piece ends where these do.
 pub(crate) fn bytes_of_pieces(pieces: Range<u32>, bytes: usize) -> Range<usize> {
     let end = if pieces.end == pieces_of(bytes as u64) {
         bytes
@@ -125,7 +124,7 @@ impl HostMemory {
         }
     }
 
-    /// The first byte. What may be done there is said by [`HostMemory::new`].
+    /// The first byte. [`HostMemory::new`] says how it may be used.
     #[must_use]
     pub fn pointer(&self) -> *mut u8 {
         self.pointer
@@ -160,9 +159,9 @@ pub struct Step {
 /// between them.
 #[derive(Clone)]
 pub struct Transfer {
-    /// Where from. The region starts at its first byte.
+    /// The source. The region starts at its first byte.
     pub source: Endpoint,
-    /// Where to. The region starts at its first byte.
+    /// The destination. The region starts at its first byte.
     pub destination: Endpoint,
     /// Bytes of a row.
     pub row: u64,
@@ -179,9 +178,9 @@ impl Transfer {
             .fold(self.row, |bytes, step| bytes.saturating_mul(step.count))
     }
 
-    /// In how many pieces of neighbouring bytes several threads can carry the transfer out: of as many groups
-    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One where it is short, where it is not linear, and where its sides
-    /// overlap.
+    /// The number of pieces of neighbouring bytes in which several threads can carry the transfer out. For as many groups
+    /// [`Command::run_native`](crate::command::CommandView::run_native) is then to be called. One if it is short, not
+    /// linear, or its sides overlap.
     #[must_use]
     pub fn pieces(&self, arguments: &[RawArgument]) -> u32 {
         let [source, destination] =
@@ -262,7 +261,7 @@ impl Transfer {
     }
 }
 
-/// Whether copies of more than caches have room for go line by line instead of by what the system has for them, which may
+/// The choice whether copies that are too large for caches go line by line instead of by the system's function, which may
 /// go around the caches: see [`fill`](crate::fill).
 static BY_LINES: Choice = Choice::new();
 
@@ -301,8 +300,8 @@ unsafe fn copy_by_library(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of the system's
-/// copy of it. (Words that registers have, each by its name: arrays of bytes went through the stack, which was a fifth slower.)
+/// Copies 32 bytes at a time: four words are read before they are written, so that the compiler does not make a call of
+/// the system's copy of it. (Words stay in registers, each by its name; arrays of bytes would go through the stack.)
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`].
@@ -353,20 +352,19 @@ unsafe fn copy_steps(source: *const u8, destination: *mut u8, row: u64, steps: &
 /// Bytes brought from one space to another. The first argument says which.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// Where a valid copy is.
+    /// The space that has a valid copy.
     pub from: SpaceId,
-    /// Where one is wanted.
+    /// The space that needs one.
     pub to: SpaceId,
-    /// If only what is in use is to be moved, and zeros written in place of the
-    /// rest: where the second argument, eight bytes that say how much that is
-    /// ([`Migration::used`]), is found as the migration runs. That is `from`, or
-    /// the host.
+    /// The space in which the migration finds its second argument, if only the bytes in use are to be moved, and zeros
+    /// written in place of the rest. That argument is eight bytes that hold their number ([`Migration::used`]). The space
+    /// is `from`, or the host.
     pub content: Option<SpaceId>,
 }
 
 impl Migration {
-    /// How many of an argument's bytes, from its first on, are in use, if the
-    /// content size is this number, little-endian. At most all of them.
+    /// The number of an argument's bytes, from its first on, that are in use, if the content size
+    /// is this number, little-endian. At most all of them.
     #[must_use]
     pub fn used(argument: &PackedAccess, content_size: [u8; 8]) -> usize {
         u64::from_le_bytes(content_size)
@@ -375,7 +373,7 @@ impl Migration {
     }
 }
 
-/// What a command does.
+/// The work of a command.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Operation<'a> {
@@ -401,14 +399,14 @@ pub enum Operation<'a> {
     Nothing,
 }
 
-// What a `CommandView` gives to any thread: see there.
+// The parts that a `CommandView` gives to any thread: see there.
 const _: () = {
     const fn is_shared<T: Sync + ?Sized>() {}
     is_shared::<Operation<'static>>();
 };
 
 impl CommandView {
-    /// What the command does.
+    /// The work of the command.
     #[must_use]
     pub fn operation(&self) -> Operation<'_> {
         match self.kind() {
@@ -476,7 +474,7 @@ unsafe fn drop_in_slot<T>(state: *mut u8) {
     }
 }
 
-/// How to drop a `T` in a slot, if that does anything.
+/// The destructor of a `T` in a slot, if that does anything.
 pub(crate) const fn drop_state<T>() -> Option<unsafe fn(*mut u8)> {
     if std::mem::needs_drop::<T>() {
         Some(drop_in_slot::<T>)
@@ -509,8 +507,8 @@ impl<K: NativeKernel> Body for NativeLaunch<K> {
     };
 }
 
-/// A boxed kernel launch, for kernels that do not fit. One body for all of them, which spares everybody who launches
-/// kernels a second copy of what enqueues them.
+/// A boxed kernel launch, for kernels that do not fit. One body for all of them spares every program that launches
+/// kernels a second copy of the code that enqueues them.
 pub(crate) struct BoxedLaunch(pub(crate) Box<dyn NativeKernel>);
 
 impl Body for BoxedLaunch {

@@ -1,14 +1,15 @@
-//! Whether two regions of one memory object share a byte.
+//! Regions of a memory object: rows of bytes with gaps between them, and a test whether two regions share a byte.
 //!
-//! They may share none though the bytes from the first to the last of one lie among those of the other: the halves of an image,
-//! each of whose rows is one row of the left half and one of the right.
+//! They may share none though the bytes from the first to the last of one lie among those of the other. An example is the
+//! halves of an image: each of its rows is one row of the left half and one of the right.
 //!
-//! Of regions whose rows are equally far apart that is found out exactly. A row of one starts so many steps of each kind after a row of
-//! the other, and the rows share a byte if less than a row is left then. Of regions whose steps lead into each other it is not looked
-//! at whether rows miss each other: they overlap if their spans do. The steps of one region never do: see [`Region::new`].
+//! The test is exact for regions whose rows are equally far apart. A row of one starts so many steps of each kind after a
+//! row of the other, and the rows share a byte if less than a row is left then. For regions whose steps lead into each
+//! other the test does not look at rows: they overlap if their spans do. The steps of one region never do: see
+//! [`Region::new`].
 //!
-//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles, so it is
-//! known which bytes of a region a later one leaves alone (`Region::without`).
+//! Rows of one distance are rectangles of a matrix. The difference of two rectangles is at most four rectangles. So the
+//! bytes of a region that a later one leaves alone are known (`Region::without`).
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -18,13 +19,13 @@ use std::ops::Range;
 pub struct Region {
     start: u64,
     row: u64,
-    /// How many rows there are along a dimension, and how many bytes they are apart. Each has several.
+    /// The number of rows along each dimension, and their distance in bytes. Each dimension has several rows.
     steps: SmallVec<[(u64, u64); 3]>,
 }
 
 impl Region {
-    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows overlap, or lie
-    /// between those of another step, it is all from the first byte to the last.
+    /// One row of so many bytes from `start` on, for each of these: `count` of them, `stride` bytes apart. If rows
+    /// overlap, or lie between those of another step, it is all from the first byte to the last.
     pub fn new(start: u64, row: u64, steps: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut steps: SmallVec<[(u64, u64); 3]> =
             steps.into_iter().filter(|(count, _)| *count != 1).collect();
@@ -78,7 +79,7 @@ impl Region {
         !self.steps.is_empty()
     }
 
-    /// From its first byte to its last, with all that is between its rows.
+    /// The bytes from its first to its last, with all bytes between its rows.
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start.saturating_add(self.span())
     }
@@ -128,7 +129,7 @@ impl Region {
         })
     }
 
-    /// Whether one of its bytes is in a range.
+    /// True if one of its bytes is in a range.
     fn touches(&self, range: &Range<u64>) -> bool {
         /// The rows from `start` on, of these steps.
         fn rows_touch(start: u64, row: u64, steps: &[(u64, u64)], range: &Range<u64>) -> bool {
@@ -178,8 +179,8 @@ impl Region {
             .collect()
     }
 
-    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the object. None if its rows are further
-    /// apart, or longer, than that.
+    /// The same bytes as rectangles of a matrix with rows of `stride` bytes, which begins with the object. None if its
+    /// rows are further apart, or longer, than that.
     fn rectangles(&self, stride: u64) -> Option<Rectangles> {
         if stride == 0 {
             return None;
@@ -216,20 +217,21 @@ impl Region {
         Some(rectangles)
     }
 
-    /// How many of its rows are so far apart.
+    /// The number of its rows along the dimension of this stride.
     fn count(&self, stride: u64) -> u64 {
         let step = self.steps.iter().find(|(_, own)| *own == stride);
         step.map_or(1, |(count, _)| *count)
     }
 
-    /// From its first byte to its last.
+    /// The number of bytes from its first to its last.
     fn span(&self) -> u64 {
         let steps = self.steps.iter();
         let further = steps.map(|(count, stride)| stride.saturating_mul(count - 1));
         further.fold(self.row, u64::saturating_add)
     }
 
-    /// Whether it shares a byte with another, as far as is looked at.
+    /// True if it shares a byte with another. Two regions whose steps lead into each other count as sharing one if their
+    /// spans do.
     pub fn meets(&self, other: &Self) -> bool {
         if self.row == 0 || other.row == 0 {
             return false;
@@ -266,7 +268,7 @@ struct Rectangle {
 type Rectangles = SmallVec<[Rectangle; 4]>;
 
 impl Rectangle {
-    /// The rows above and below of the hole, and what is on both sides of it.
+    /// The rows above and below the hole, and the columns on both sides of it.
     fn without(&self, hole: &Self) -> Rectangles {
         let within = |all: &Range<u64>, part: &Range<u64>| {
             let start = part.start.clamp(all.start, all.end);
@@ -301,13 +303,13 @@ impl Rectangle {
     }
 }
 
-/// A step of two regions: how far it leads, and how many rows along it each of them has.
+/// A step of two regions: its length, and the number of rows along it in each of them.
 struct Both {
     stride: u64,
     counts: [u64; 2],
 }
 
-/// The steps of both, the longest first; none if one does not lead past what lies within it.
+/// The steps of both, the longest first; none if one does not lead past the rows within it.
 fn together(one: &Region, other: &Region) -> Option<SmallVec<[Both; 3]>> {
     let mut strides: SmallVec<[u64; 6]> = [one, other]
         .iter()
@@ -335,12 +337,14 @@ fn together(one: &Region, other: &Region) -> Option<SmallVec<[Both; 3]>> {
     (is_whole(0, one) && is_whole(1, other)).then_some(steps)
 }
 
-/// True if two regions of such rows share a byte, the second of which starts `apart` bytes after the first.
+/// True if two regions of such rows share a byte. The second one starts `apart` bytes after the
+/// first.
 fn meet(apart: i128, rows: [u64; 2], steps: &[Both]) -> bool {
     let Some((step, inner)) = steps.split_first() else {
         return -i128::from(rows[1]) < apart && apart < i128::from(rows[0]);
     };
-    // What lies within a step is no longer than it: only the multiples on either side are near enough.
+    // The span within a step is no longer than it: only the multiples on either side are near
+    // enough.
     let stride = i128::from(step.stride);
     let counts = step.counts.map(i128::from);
     let below = apart.div_euclid(stride);

@@ -7,7 +7,7 @@ use crate::command::owned::Command;
 use crate::error::Result;
 use crate::queue::place::QueueShared;
 
-/// What a driver is told of a command that it holds.
+/// A message to a driver about a command that it holds.
 #[derive(Debug)]
 pub enum Notification {
     /// The last wait is resolved: the command is the driver's to start and
@@ -18,8 +18,8 @@ pub enum Notification {
     Resolved(Resolved),
 }
 
-/// That one of a command's waits is resolved. Nobody but the core makes one, and it is told once: a driver
-/// relies on it for that the command may run.
+/// A notice that one of a command's waits is resolved. Nobody but the core makes one, and it is told once: a driver
+/// relies on it to run the command.
 ///
 /// ```compile_fail,E0451
 /// # use quipu_scheduler::{EventId, driver::Resolved};
@@ -40,7 +40,7 @@ impl Resolved {
         self.command
     }
 
-    /// What it waited for.
+    /// The event that it waited for.
     #[must_use]
     pub fn event(&self) -> EventId {
         self.event
@@ -61,7 +61,8 @@ pub trait Router: Send + Sync {
     /// Tells it of commands that are ready ([`Driver::notify_ready`](crate::Driver::notify_ready)).
     fn hand_over(&self, commands: &mut Vec<Command>);
 
-    /// Makes it run what was submitted to a queue ([`Driver::flush`](crate::Driver::flush)).
+    /// Makes the commands that were submitted to a queue run
+    /// ([`Driver::flush`](crate::Driver::flush)).
     fn flush_queue(&self, queue: &QueueShared);
 
     /// Waits as it says ([`Driver::join`](crate::Driver::join)).
@@ -70,13 +71,14 @@ pub trait Router: Send + Sync {
     /// If waiting here could never end.
     fn join_wait(&self, wait: &dyn Wait) -> Result<()>;
 
-    /// Whether threads that wait run its commands ([`Driver::runs_on_waiting_threads`](crate::Driver::runs_on_waiting_threads)).
+    /// True if threads that wait run its commands
+    /// ([`Driver::runs_on_waiting_threads`](crate::Driver::runs_on_waiting_threads)).
     fn is_run_by_waits(&self) -> bool;
 
-    /// Whether graphs are handed to it as ready commands ([`Driver::plays_graphs`](crate::Driver::plays_graphs)).
+    /// True if graphs are handed to it as ready commands ([`Driver::plays_graphs`](crate::Driver::plays_graphs)).
     fn takes_ready_graphs(&self) -> bool;
 
-    /// Whether it has nothing to do ([`Driver::is_idle`](crate::Driver::is_idle)).
+    /// True if it has nothing to do ([`Driver::is_idle`](crate::Driver::is_idle)).
     fn has_nothing_to_do(&self) -> bool;
 
     /// No thread of it polls from now on ([`Driver::suspend_polling`](crate::Driver::suspend_polling)).

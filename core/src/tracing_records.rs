@@ -80,7 +80,7 @@ pub(crate) fn record(slot: &Slot, id: EventId, times: &Times, failed: Option<&Er
         // No device has run it: the commands are shown themselves.
         record.started_ns = record.ended_ns;
     }
-    // How a user's error is shown is a user's code, and the command is in the middle of its end.
+    // The text of a user's error is a user's code, and the command is in the middle of its end.
     record.failed = failed.map(|error| {
         let mut text = "failed, with an error whose text panics".to_owned();
         quietly(|| text = error.to_string());

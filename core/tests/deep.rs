@@ -1,5 +1,5 @@
-//! A driver may end commands as it is handed them, however many that makes ready, and objects may keep each other in a chain:
-//! nothing recurses.
+//! Nothing recurses: a driver may end commands as it is handed them, however many become ready by that, and objects may
+//! keep each other in a chain.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

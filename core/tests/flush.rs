@@ -1,5 +1,5 @@
-//! What a driver may rely on: what a thread hands over that [sees to it](will_poll) is flushed after that, whoever else
-//! flushes meanwhile.
+//! A flush on which a driver may rely: commands that a thread hands over, and that it [sees to](will_poll), are flushed
+//! after that, whether or not others flush meanwhile.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 mod devices;
 
-/// For what happens at once, or never.
+/// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Has another thread flush what it is just told of, and keeps that until it is waited for.
+/// Has another thread flush a command that it is just told of, and keeps the command until it is waited for.
 #[derive(Default)]
 struct Interrupted {
     queue: Mutex<Option<Queue>>,
@@ -32,7 +32,7 @@ struct Interrupted {
 #[derive(Default)]
 struct State {
     flushes: u32,
-    /// How often it had been flushed when it was handed the command.
+    /// The number of flushes before it was handed the command.
     before: Option<u32>,
     command: Option<Command>,
 }
@@ -117,7 +117,7 @@ fn properties(name: &str) -> Vec<DeviceProperties> {
     }]
 }
 
-/// Runs what it has when it is flushed, or panics.
+/// Runs its commands when it is flushed, or panics.
 struct Late {
     ready: Mutex<Vec<Command>>,
     panics: bool,
@@ -190,7 +190,7 @@ fn a_wait_does_not_end_because_its_joiner_does() {
     thread.join().unwrap();
 }
 
-/// Has something else to see to whenever it is asked; at last it ends what it has.
+/// Has other work to do whenever it is asked; at last it ends its command.
 #[derive(Default)]
 struct Busy {
     ready: Mutex<Option<Command>>,
@@ -259,7 +259,7 @@ fn a_wait_is_late_though_there_is_always_something_else_to_see_to() {
     event.wait().unwrap();
 }
 
-/// Keeps what is ready, and whether who flushed its queues was said to see to it.
+/// Keeps ready commands, and for each flush a flag: its thread had said that it sees to them.
 #[derive(Default)]
 struct Asked {
     ready: Mutex<Vec<Command>>,
@@ -326,8 +326,8 @@ fn who_waits_inside_of_a_command_is_not_counted_on() {
     next().finish(Ok(()), &mut ToDrivers);
 }
 
-/// Runs what is ready once its queue was flushed after it was submitted, as [`Driver::needs_flush`] has it. The second of its devices
-/// has a memory of its own, where nothing is.
+/// Runs ready commands once their queue was flushed after they were submitted, as [`Driver::needs_flush`] has it. The
+/// second of its devices has a memory of its own, which is empty.
 #[derive(Default)]
 struct Holds(Mutex<Held>);
 

@@ -1,4 +1,4 @@
-//! The last handle of a content size that an enqueue has, as another thread takes the size back meanwhile: to drop it runs a
+//! The last handle of a content size, which an enqueue has as another thread takes the size back: to drop it runs a
 //! user's code, which may wait for the command.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]

@@ -36,7 +36,7 @@
     reason = "the files are modules of another crate here"
 )]
 
-/// What the protocols' files know as their crate's atomics.
+/// The protocols' files know this as their crate's atomics.
 mod sync {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
@@ -55,7 +55,7 @@ use notify::{Closed, Entry, NotifyList, Tag};
 use state::{Resolved, State};
 use sync::{AtomicU32, AtomicU64, Ordering};
 
-/// An entry of a list, with what its owner wrote before it was pushed.
+/// An entry of a list, with the data that its owner wrote before it was pushed.
 struct Edge {
     next: AtomicU64,
     written: UnsafeCell<u32>,
@@ -102,9 +102,9 @@ fn entries(mut entry: Option<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Two dependants push while the owner closes: each is either told that the
-/// event is over, and then sees what the command did, or is in the list that the
-/// closer takes, who sees what it wrote; never both, never neither, never twice.
+/// Two dependants push while the owner closes: each is either told that the event is over, and then
+/// sees the command's writes, or is in the list that the closer takes, which sees the dependant's
+/// writes; never both, never neither, never twice.
 #[test]
 fn pushes_against_a_close() {
     loom::model(|| {
@@ -150,7 +150,7 @@ fn pushes_against_a_close() {
     });
 }
 
-/// Who finds an event over, and failed, sees its error.
+/// A thread that finds an event over, and failed, sees its error.
 #[test]
 fn who_sees_it_closed_sees_what_it_did() {
     loom::model(|| {
@@ -214,7 +214,7 @@ fn a_stale_handle_adds_nothing() {
     });
 }
 
-/// A command with two waits, the events that it waits for, and what each wrote.
+/// A command with two waits, the events that it waits for, and the data that each wrote.
 struct Waiting {
     state: State,
     edges: [Edge; 2],
@@ -285,9 +285,9 @@ impl Waiting {
     }
 }
 
-/// A command is enqueued while the two events that it waits for end: exactly one
-/// of the three threads owns it, and sees what the others did; whoever has
-/// resolved a wait has no more to do with the edge.
+/// A command is enqueued while the two events that it waits for end: exactly one of the three
+/// threads owns it, and sees the others' writes; a thread that has resolved a wait has no more to
+/// do with the edge.
 #[test]
 fn one_owner_who_sees_everything() {
     loom::model(|| {
@@ -320,8 +320,8 @@ fn two_ends_make_one_owner() {
     });
 }
 
-/// Two waits of three fail: whoever owns the command finds that it must not run,
-/// and the first cause.
+/// Two waits of three fail: the thread that owns the command finds that it must not run, and the
+/// first cause.
 #[test]
 fn the_first_cause_is_there_before_the_owner() {
     let mut model = loom::model::Builder::new();
@@ -340,7 +340,7 @@ fn the_first_cause_is_there_before_the_owner() {
         });
         fn own(command: &Poisoned) {
             assert!(command.state.is_poisoned());
-            // Relaxed: what the state word publishes needs nothing else.
+            // Relaxed: the state word's publication needs nothing else.
             let cause = command.cause.load(Ordering::Relaxed);
             assert_ne!(cause, 0, "poisoned, and no cause");
             assert_eq!(cause, u64::from(command.first.load(Ordering::Relaxed)));

@@ -3,8 +3,8 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_bias --release`
 //!
-//! The fence that costs nothing is a full one here, and so is the other. The protocol needs nothing of the first but what
-//! keeps a store before a load: nothing else is told by the flag's being raised.
+//! The fence that costs nothing is a full one here, and so is the other. The protocol needs of the first only that it
+//! keeps a store before a load: the raised flag publishes nothing else.
 //!
 //! Each of these changes was made to the file and made the model named fail:
 //!
@@ -12,8 +12,8 @@
 //! |---|---|
 //! | `enter` has no fence, or looks before it raises the flag | `nobody_is_inside_with_the_owner` |
 //! | `enter` does not look again | `nobody_is_inside_with_the_owner` |
-//! | who takes it back has no fence | `nobody_is_inside_with_the_owner` |
-//! | who takes it back does not wait for the flag | `nobody_is_inside_with_the_owner` |
+//! | the revoking thread has no fence | `nobody_is_inside_with_the_owner` |
+//! | the revoking thread does not wait for the flag | `nobody_is_inside_with_the_owner` |
 //! | `exit` lowers the flag with `Relaxed` | `nobody_is_inside_with_the_owner` |
 //! | it is said to be shared before the flag is down | `who_comes_third_waits_too` |
 //! | that it is shared is stored or loaded with `Relaxed` | `who_comes_third_waits_too` |
@@ -26,7 +26,7 @@
     reason = "the file is a module of another crate here"
 )]
 
-/// What the file knows as its crate's atomics and fences.
+/// The file knows this as its crate's atomics and fences.
 mod sync {
     pub use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     pub use loom::thread::yield_now;

@@ -23,7 +23,7 @@
     reason = "the file is a module of another crate here"
 )]
 
-/// What the file knows as its crate's atomics and locks.
+/// The file knows this as its crate's atomics and locks.
 mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
     pub use loom::sync::{Mutex, MutexGuard};
@@ -56,7 +56,7 @@ impl Queue {
 /// The command that wrote last, as a tracker knows it.
 type Tracker = Mutex<Option<u64>>;
 
-/// What a command waits for.
+/// The waits of a command.
 #[derive(Default)]
 struct Waits {
     /// The queue and the number below which it waits for all.
@@ -92,7 +92,7 @@ impl World {
         let mut locked: Option<MutexGuard<'_, Option<u64>>> =
             memory.map(|memory| self.trackers[memory].lock().unwrap());
         let of = &self.queues[queue];
-        // What was taken earlier comes before: so is the counter's owner, or its locked instruction.
+        // A number that was taken earlier comes before: so is the counter's owner, or its locked instruction.
         let take_number = || of.next.fetch_add(1, Ordering::AcqRel);
         let sequence = if barrier {
             let (sequence, previous) = of.gate.close(id, true, take_number, |_| false);
@@ -133,7 +133,7 @@ fn edges(commands: &[Enqueued]) -> BTreeMap<u64, BTreeSet<u64>> {
     commands.iter().map(of).collect()
 }
 
-/// Takes out commands that wait for none of the rest; what remains is a cycle.
+/// Takes out commands that wait for none of the rest; the remaining ones are a cycle.
 fn assert_no_cycle(commands: &[Enqueued]) {
     let mut left = edges(commands);
     while !left.is_empty() {
@@ -172,7 +172,7 @@ fn assert_gated(commands: &[Enqueued]) {
     }
 }
 
-/// What a thread enqueues, one after the other: queue, whether it is a barrier, memory.
+/// The commands that a thread enqueues, one after the other: queue, a flag for a barrier, memory.
 type Program = Vec<(usize, bool, Option<usize>)>;
 
 fn model(queues: usize, trackers: usize, programs: &[Program]) {

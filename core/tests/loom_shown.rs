@@ -18,7 +18,7 @@
     reason = "the files are modules of another crate here"
 )]
 
-/// What the files know as their crate's atomics.
+/// The files know this as their crate's atomics.
 mod sync {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 }
@@ -52,7 +52,7 @@ impl Slot {
     }
 }
 
-/// A slot is given from one command to the next while somebody looks at either: what it sees is of that command.
+/// A slot is given from one command to the next while a thread looks at either: it sees values of that command.
 #[test]
 fn what_is_seen_is_of_the_event() {
     for generation in [1, 2] {

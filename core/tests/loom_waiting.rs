@@ -1,7 +1,6 @@
-//! Models of how ends are waited for: the queue's sentinel, which markers, barriers,
-//! waits for a queue and the visible order of an in-order one rest on; and the
-//! observers of an event, who register while it ends. Of the files that production
-//! runs, as in `loom.rs`.
+//! Models of waits for ends. One is the queue's sentinel, on which markers, barriers, waits for a
+//! queue and the visible order of an in-order one rest. The other is the observers of an event,
+//! which register while it ends. Of the files that production runs, as in `loom.rs`.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-scheduler --test loom_waiting --release`
 //!
@@ -9,8 +8,8 @@
 //! sentinel's protocol has one such exchange, of the notify list's head, stand between
 //! a store and a load: on every processor it does, so it is given fences here.
 //!
-//! Who looks without a lock is a thread that was spawned: loom does not have what the
-//! first thread loads come after all that others may have stored.
+//! The thread that looks without a lock is a spawned one: loom lets loads of the first thread come
+//! before stores that others may have done.
 //!
 //! Each of these changes was made, to the files or, where the protocol is another
 //! file's, to its steps here, and made the model named fail (and often others):
@@ -21,7 +20,7 @@
 //! | `watch` does not look at the byte again | `an_end_is_not_missed` |
 //! | `watch` looks first, and then stores the sentinel | `an_end_is_not_missed` |
 //! | the nearest watcher is not aimed at | `an_end_is_not_missed` |
-//! | who ends a command compares the sentinel before the list is closed | `an_end_is_not_missed` |
+//! | the thread that ends a command compares the sentinel before the list is closed | `an_end_is_not_missed` |
 //! | the byte is stored with `Relaxed` | `an_end_is_not_missed` |
 //! | the byte is stored after the sentinel is compared | `an_end_is_not_missed` |
 //! | `close` swaps with `AcqRel` | `an_end_is_not_missed` |
@@ -43,7 +42,7 @@
     reason = "the files are modules of another crate here"
 )]
 
-/// What the protocols' files know as their crate's atomics and locks.
+/// The protocols' files know this as their crate's atomics and locks.
 mod sync {
     pub use loom::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence,
@@ -135,7 +134,8 @@ use progress::{Progress, Watcher};
 use std::sync::Arc;
 use sync::{AtomicU8, AtomicU32, Ordering};
 
-/// A queue with so many commands, what each wrote, and who waits for how many of them.
+/// A queue with so many commands, the data that each wrote, and the waiters, each for so many of
+/// them.
 struct Queue<const N: usize> {
     progress: Progress,
     lists: [NotifyList; N],
@@ -180,7 +180,7 @@ impl<const N: usize> Queue<N> {
         }
     }
 
-    /// Has one of those who wait do so, as `QueueShared::watch` does.
+    /// Has one of the waiters wait, as `QueueShared::watch` does.
     fn watch(&self, waiter: usize) {
         let (end, observer) = &self.waiters[waiter];
         let mut served = Vec::new();
@@ -190,14 +190,14 @@ impl<const N: usize> Queue<N> {
         self.serve(watched.err());
     }
 
-    /// Tells that the commands waited for are over: this thread sees that they are, and
-    /// what they did.
+    /// Tells that the commands waited for are over: this thread sees that they are, and their
+    /// writes.
     fn serve(&self, served: impl IntoIterator<Item = Watcher>) {
         for watcher in served {
             let Watcher::Observer(observer) = watcher else {
                 unreachable!("nobody else waits");
             };
-            // What is asserted by who is called would be contained.
+            // An assertion in the called code would be contained.
             observer.fire();
             let is_he = |(_, waits): &(usize, Arc<Observer>)| Arc::ptr_eq(waits, &observer);
             let waiter = self.waiters.iter().position(is_he).unwrap();
@@ -221,8 +221,7 @@ impl<const N: usize> Queue<N> {
     }
 }
 
-/// Somebody waits for two commands while they end: he is told once, and sees what
-/// they did.
+/// A waiter waits for two commands while they end: it is told once, and sees their writes.
 #[test]
 fn an_end_is_not_missed() {
     loom::model(|| {
@@ -256,9 +255,9 @@ fn all_who_wait_are_told() {
     });
 }
 
-/// A queue of three commands has come to its second page, and is told to look how
-/// far it is while the last two end: the first page is used again, and whoever asks
-/// of its old numbers does not take them for new ones.
+/// A queue of three commands has come to its second page, and is told to look how far it is while
+/// the last two end: the first page is used again, and a thread that asks for its old numbers does
+/// not take them for new ones.
 #[test]
 fn pages_are_used_again() {
     loom::model(|| {
@@ -289,8 +288,8 @@ fn pages_are_used_again() {
     });
 }
 
-/// Somebody asks of a page's old numbers, and has its address still, while it is used
-/// again for numbers that are not over.
+/// A thread asks for a page's old numbers, and has its address still, while it is used again for
+/// numbers that are not over.
 #[test]
 fn old_numbers_stay_over() {
     loom::model(|| {
@@ -307,7 +306,7 @@ fn old_numbers_stay_over() {
     });
 }
 
-/// Who sees that the frontier has passed a command sees what it did, whoever moved it.
+/// A thread that sees that the frontier has passed a command sees its writes, whichever thread moved it.
 #[test]
 fn who_sees_it_passed_sees_what_it_did() {
     loom::model(|| {
@@ -359,7 +358,7 @@ impl Event {
         Arc::new(event)
     }
 
-    /// Tells an observer, who sees what the event's command did.
+    /// Tells an observer, which sees the writes of the event's command.
     fn tell(&self, number: usize) {
         // SAFETY: loom checks that it was written before.
         assert_eq!(self.result.with(|result| unsafe { *result }), 1);
@@ -368,7 +367,7 @@ impl Event {
 
     fn tell_all(&self, observers: &[Arc<Observer>]) {
         for observer in observers {
-            // What is asserted by who is called would be contained.
+            // An assertion in the called code would be contained.
             observer.fire();
             assert!(observer.fired());
             let is_it = |own: &Arc<Observer>| Arc::ptr_eq(own, observer);
@@ -376,8 +375,8 @@ impl Event {
         }
     }
 
-    /// Registers an observer, as `observe` does; who is told that the event is over
-    /// sees to himself.
+    /// Registers an observer, as `observe` does; one that is told that the event is over tells
+    /// itself.
     fn observe(&self, number: usize) {
         // SAFETY: the models keep their events.
         if let Err(others) = unsafe { self.observers.add(&self.notify, &self.all[number]) } {
@@ -402,8 +401,8 @@ impl Event {
     }
 }
 
-/// Two observe an event, neither of whom is known to be the first, while it ends:
-/// each is told once, and sees what was done.
+/// Two observe an event, neither of which is known to be the first, while it ends: each is told
+/// once, and sees the command's writes.
 #[test]
 fn observers_against_an_end() {
     loom::model(|| {
@@ -448,7 +447,7 @@ fn who_is_taken_out_is_told_once_at_most() {
     });
 }
 
-/// Who is taken out before the event ends is never told.
+/// An observer that is taken out before the event ends is never told.
 #[test]
 fn who_was_taken_out_is_not_told() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! What a driver's own panic comes to.
+//! The end of the process by a driver's own panic.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

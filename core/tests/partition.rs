@@ -1,4 +1,4 @@
-//! A device that is split, where the split fails half-way: the process has no memory space left for one of the parts.
+//! A device whose split fails half-way: the process has no memory space left for one of the parts.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -13,7 +13,7 @@ mod devices;
 /// As many as a process has memory spaces.
 const SPACES: u32 = 65_533;
 
-/// Has as many devices with a memory of their own as it is told, and splits the first into three parts, of which the second
+/// Has as many devices with a memory of their own as it is told, and splits the first into three parts. The second part
 /// may have a memory of its own.
 #[derive(Default)]
 struct Splits {
@@ -22,7 +22,7 @@ struct Splits {
     parts: Mutex<Vec<usize>>,
 }
 
-// SAFETY: it drops what it is handed, and runs nothing.
+// SAFETY: it drops the commands that it is handed, and runs nothing.
 unsafe impl Driver for Splits {
     fn name(&self) -> &'static str {
         "splits"
@@ -93,7 +93,7 @@ fn a_split_that_fails_half_way_leaves_no_part_behind() {
     let context = Context::new(&parts).unwrap();
     let queue = context.queue(&parts[1], Default::default()).unwrap();
     let task = queue.host_task(|_| Ok(()), &Request::default()).unwrap();
-    // The driver drops what it is handed.
+    // The driver drops commands that it is handed.
     assert!(task.wait().is_err());
     drop((parts, context, queue, task));
     assert_eq!(in_use(), 0);

@@ -1,4 +1,4 @@
-//! A program that polls by itself keeps no thread from what it waits for, whichever came first.
+//! A program that polls by itself keeps no thread from the end of its wait, whichever came first.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 mod devices;
 
-/// For what happens at once, or never.
+/// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A waker that completes an event as it is dropped.

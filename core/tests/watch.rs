@@ -1,4 +1,4 @@
-//! A wait that takes long is logged, once, with who waits for whom.
+//! A wait that takes long is logged, once, with the waiting threads and their goals.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Keeps what is logged as a warning.
+/// Keeps log records that are warnings.
 #[derive(Clone, Default)]
 struct Keeper(Arc<Mutex<Vec<String>>>);
 

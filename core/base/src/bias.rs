@@ -24,21 +24,21 @@ use crate::sync::{
 use std::sync::atomic::AtomicU64 as Count;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Nobody has come yet.
+/// The lock has no owner yet.
 const NOBODY: usize = 0;
 /// More than one thread has come.
 const SHARED: usize = 1;
-/// Somebody is taking it back.
+/// Another thread is revoking the ownership.
 const REVOKING: usize = 2;
 
-/// How many owners there were, and how many were taken back.
+/// The numbers of owners that there were, and of those that were revoked.
 static OWNED: Count = Count::new(0);
 static REVOKED: Count = Count::new(0);
-/// So many are taken back without a thought. In a process that has more than half of its owners taken back, each time for
-/// microseconds, there are no more: its threads pass their queues and buffers around.
+/// So many ownerships may be revoked in any case. Beyond that, no thread becomes an owner while more than half of all
+/// ownerships were revoked: each revocation costs a heavy fence, and such a process passes its queues and buffers around.
 const FEW: u64 = 1000;
 
-/// Whose a lock is. See the module.
+/// The bias of a lock. See the module.
 pub struct Bias {
     /// A [thread's number](this_thread), which no later thread has, or one of the above.
     owner: AtomicUsize,
@@ -53,7 +53,7 @@ impl Default for Bias {
 }
 
 impl Bias {
-    /// Nobody's.
+    /// A bias without an owner.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -62,8 +62,8 @@ impl Bias {
         }
     }
 
-    /// Goes in, if this thread is the owner; it goes out by [`exit`](Bias::exit). Otherwise there is no owner any more, and
-    /// none comes back before a [`reset`](Bias::reset): what is done under the ownership is shared.
+    /// Enters, if this thread is the owner; it leaves by [`exit`](Bias::exit). Otherwise there is no owner any more, and
+    /// none comes back before a [`reset`](Bias::reset): the result of work under the ownership is visible.
     ///
     /// # Panics
     /// If it is inside already, where any other lock would wait for itself.
@@ -81,7 +81,7 @@ impl Bias {
             if self.owner.load(Ordering::Acquire) == me {
                 return true;
             }
-            // Releasing: who takes it back waits for this.
+            // Releasing: the revoking thread waits for this.
             self.inside.store(false, Ordering::Release);
         } else if owner == SHARED {
             return false;

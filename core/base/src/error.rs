@@ -1,5 +1,4 @@
-//! Errors of the scheduler. Their texts are for people: what was asked, what was
-//! wrong, what to do about it.
+//! Errors of the scheduler. Their texts are for people: the request, the fault, and the remedy.
 
 use crate::panics::{drop_panic, quietly};
 use std::any::Any;
@@ -18,14 +17,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 pub struct Error(Arc<Failure>);
 
-/// What went wrong, and whether somebody still has to hear of it.
+/// A fault, and a flag: somebody still has to hear of it.
 struct Failure {
     kind: ErrorKind,
     /// A kernel failed, and no event has been asked how it ended.
     unheard: AtomicBool,
 }
 
-/// A kernel's mistake is told in the end, whoever dropped the event of its launch.
+/// A kernel's mistake is told in the end, even if every event of its launch was dropped.
 impl Drop for Failure {
     fn drop(&mut self) {
         if *self.unheard.get_mut() {
@@ -37,11 +36,11 @@ impl Drop for Failure {
 /// Tells of a failure that nobody asked for, as a panic does.
 #[cold]
 fn tell(kind: &ErrorKind) {
-    // Where there is no standard error there is nobody to tell.
+    // Without a standard error there is nobody to tell.
     let _ = writeln!(std::io::stderr(), "quipu: {kind}");
 }
 
-/// How much memory is left, if that is known.
+/// The memory that is left, in words, if that is known.
 fn left(free: u64, capacity: u64) -> String {
     match capacity {
         0 => String::new(),
@@ -49,7 +48,7 @@ fn left(free: u64, capacity: u64) -> String {
     }
 }
 
-/// What went wrong.
+/// The kind of an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -58,7 +57,7 @@ pub enum ErrorKind {
     InvalidSize {
         /// The operation.
         what: &'static str,
-        /// What is wrong with the size.
+        /// The fault of the size.
         problem: String,
     },
     /// A range lies outside of its buffer.
@@ -70,35 +69,35 @@ pub enum ErrorKind {
         what: &'static str,
         /// The buffer.
         buffer: BufferName,
-        /// What the range is counted in.
+        /// The unit of the range.
         unit: Unit,
         /// The first of the range.
         start: u64,
         /// One past the last.
         end: u64,
-        /// How many the buffer has.
+        /// The number of units that the buffer has.
         size: u64,
     },
-    /// An argument is not what the operation needs.
+    /// The operation cannot use an argument.
     #[error("{what}: {problem}")]
     InvalidArgument {
         /// The operation.
         what: &'static str,
-        /// What is wrong and what to do.
+        /// The fault and the remedy.
         problem: String,
     },
-    /// A buffer, or what else is used together, belongs to another context.
+    /// A buffer, or another object that is used together with it, belongs to another context.
     #[error("{what}: {object} belongs to another context; create it in this queue's context")]
     WrongContext {
         /// The operation.
         what: &'static str,
-        /// What belongs elsewhere.
+        /// The object of the other context.
         object: Foreign,
     },
     /// The command was cancelled before it started.
     #[error("{what} was cancelled before it started")]
     Cancelled {
-        /// What was not done: of a command its label or kind, and its device.
+        /// The work that was not done: a command's label or kind, and its device.
         what: String,
     },
     /// A user event was dropped without being completed.
@@ -106,7 +105,7 @@ pub enum ErrorKind {
         "the user event made at {made_at} was dropped before it was completed; keep it until `complete` or `fail` has been called"
     )]
     Abandoned {
-        /// Where in the program it was made.
+        /// The place in the program that made it.
         made_at: &'static Location<'static>,
     },
     /// A user event was completed as failed.
@@ -140,9 +139,9 @@ pub enum ErrorKind {
     /// A closure of the user's returned an error.
     #[error("{what} failed: {error}")]
     Returned {
-        /// What kind of closure.
+        /// The kind of closure.
         what: &'static str,
-        /// What it returned.
+        /// The error that it returned.
         error: Returned,
     },
     /// The device is gone.
@@ -153,18 +152,18 @@ pub enum ErrorKind {
     DeviceLost {
         /// The device's name.
         device: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What a buffer held was in the memory of a device that is gone, and nowhere else. Written again as a whole, it can be
-    /// used again.
+    /// The content of a buffer was in the memory of a device that is gone, and nowhere else. Written again as a whole,
+    /// the buffer can be used again.
     #[error(
         "the only copy of what '{buffer}' held is lost; write it as a whole to use it again: {cause}"
     )]
     ContentLost {
         /// The buffer's label, or a name made of its id.
         buffer: String,
-        /// That the device is lost, and why.
+        /// The loss of the device, with its reason.
         #[source]
         cause: Error,
     },
@@ -180,7 +179,7 @@ pub enum ErrorKind {
     /// The context was marked as lost.
     #[error("the context is lost: {reason}; create a new one")]
     ContextLost {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Memory could not be had.
@@ -195,14 +194,14 @@ pub enum ErrorKind {
         /// Bytes in all, as far as known; zero if not at all.
         capacity: u64,
     },
-    /// A driver cannot do what was asked.
+    /// A driver cannot do the request.
     #[error("{driver} cannot {what}; {instead}")]
     Unsupported {
         /// The driver's name.
         driver: &'static str,
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What to do instead.
+        /// The remedy.
         instead: &'static str,
     },
     /// A driver's device reported a failure.
@@ -218,7 +217,7 @@ pub enum ErrorKind {
     /// Waiting here could never end.
     #[error("waiting would never end: {why}")]
     WouldDeadlock {
-        /// Why, and what to do.
+        /// The reason and the remedy.
         why: Cow<'static, str>,
     },
     /// A wait ran out of time. The command goes on.
@@ -235,7 +234,7 @@ pub enum ErrorKind {
         buffer: BufferName,
         /// The mapping guard's label.
         guard: String,
-        /// What the range is counted in.
+        /// The unit of the range.
         unit: Unit,
         /// The first that is mapped.
         start: u64,
@@ -244,7 +243,7 @@ pub enum ErrorKind {
     },
 }
 
-/// What a range of a buffer is counted in.
+/// The unit of a range of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Elements of the type that the buffer was made for.
@@ -262,12 +261,12 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Which buffer is meant.
+/// The name of a buffer in an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferName {
     /// Its label, or a name made of its id.
     pub label: String,
-    /// Which of several arguments of a call it is, counted from 0.
+    /// Its place among several arguments of a call, counted from 0.
     pub argument: Option<usize>,
 }
 
@@ -281,7 +280,7 @@ impl fmt::Display for BufferName {
     }
 }
 
-/// What belongs to another context.
+/// An object of another context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Foreign {
@@ -306,16 +305,16 @@ impl fmt::Display for Foreign {
     }
 }
 
-/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it, possibly
-/// in the middle of a command's end: a panic of its destructor is contained.
+/// The error that a closure of the user's returned, as it was. The thread that drops the last [`Error`] with it drops it,
+/// possibly in the middle of a command's end: a panic of its destructor is contained.
 pub struct Returned(ManuallyDrop<Box<dyn ReturnedError>>);
 
-/// Of any type that can be told to people.
+/// An error of any type that can be shown to people.
 trait ReturnedError: fmt::Display + Any + Send + Sync {}
 impl<E: fmt::Display + Any + Send + Sync> ReturnedError for E {}
 
 impl Returned {
-    /// This error.
+    /// Keeps this error.
     pub fn new(error: impl fmt::Display + Send + Sync + 'static) -> Self {
         Self(ManuallyDrop::new(Box::new(error)))
     }
@@ -352,7 +351,7 @@ impl fmt::Debug for Returned {
 }
 
 impl Error {
-    /// What went wrong.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -398,8 +397,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::Cancelled { .. })
     }
 
-    /// The same error with the buffer that it names as another argument of the call, if it names one. `place` is given which of the
-    /// buffers that the call uses it is, and says which of the arguments.
+    /// The same error with the buffer that it names as another argument of the call, if it names one. `place` is given
+    /// which of the buffers that the call uses it is, and says which of the arguments.
     #[must_use]
     pub fn with_argument(mut self, place: impl FnOnce(usize) -> Option<usize>) -> Self {
         let name = match Arc::get_mut(&mut self.0).map(|failure| &mut failure.kind) {
@@ -430,7 +429,7 @@ impl Error {
         is_of_kernel && unobserved
     }
 
-    /// Tells it to people. That may take its time: nobody may read what is written.
+    /// Tells people of it. That may take time: nobody may read the output.
     #[doc(hidden)]
     pub fn tell(&self) {
         tell(self.kind());

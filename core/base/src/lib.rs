@@ -1,23 +1,24 @@
-//! The ground floors of Quipu's scheduler: what its commands, queues and memory are made of.
+//! The ground floors of Quipu's scheduler: the parts of its commands, queues and memory.
 //!
-//! Nothing here knows what a command is. The crate `quipu-scheduler` stands on it and re-exports what its users need: use
-//! that. `scripts/floors` has the table of floors, and checks that no file imports one of a higher floor.
+//! Nothing here knows what a command is. The crate `quipu-scheduler` stands on this one and re-exports the items that its
+//! users need: use that crate. `scripts/floors` has the table of floors, and checks that no file imports one of a higher
+//! floor.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`error`] | what can go wrong, said for people |
+//! | [`error`] | errors, in words for people |
 //! | [`clock`] | nanoseconds of the process |
 //! | [`sync`] | the atomics and locks that the lock-free protocols use |
-//! | [`trace`] | what happened when |
+//! | [`trace`] | a record of when and where each command ran |
 //! | [`limits`] | the core's thresholds |
-//! | [`panics`] | what a contained panic said, and where |
+//! | [`panics`] | the text and the place of a contained panic |
 //! | [`process`] | children of `fork`; whether anything is lost |
 //! | [`bias`] | locks that cost their only thread nothing |
 //! | [`state`] | a command's wait count and flags |
-//! | [`notify`] | the list of what waits for an event |
+//! | [`notify`] | the list of commands and observers that wait for an event |
 //! | [`shown`] | words at which others may look while their slot is given to another command |
-//! | [`observers`] | who on the host wants to hear of an event |
-//! | [`watching`] | how many futures and callbacks have later enqueues flushed |
+//! | [`observers`] | the host's observers of an event |
+//! | [`watching`] | the number of futures and callbacks for which later enqueues flush |
 
 pub mod bias;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! The thresholds of the core, in one place: numbers beyond which it goes another way.
+//! The thresholds of the core, in one place: numbers beyond which it takes another path.
 //!
 //! With `--cfg quipu_small_limits` they are so small that short tests pass all of them: see `scripts/test storm`.
 
@@ -39,10 +39,10 @@ pub const BATCH: usize = usually(256, 3);
 /// Waits inside of each other's callbacks on one thread: far less than its stack has room for.
 pub const MOST_WAITS: u32 = usually(64, 64) as u32;
 
-/// Callbacks of what is over already that are called inside of each other, as above.
+/// Callbacks of finished events that are called inside of each other, as above.
 pub const MOST_AT_ONCE: u32 = usually(16, 2) as u32;
 
-/// Commands per page of a queue's progress: what fits in 4 KiB behind the header.
+/// Commands per page of a queue's progress: the number that fits in 4 KiB behind the header.
 pub const PAGE_COMMANDS: u64 = usually(4096 - 64, 8) as u64;
 
 /// The largest generation of a slot, which has sixteen bits. The commands of a graph, whose slots stay, start again after it.

@@ -15,19 +15,17 @@
 //!
 //! Protocol:
 //!
-//! 1. The slot's owner [opens](NotifyList::open) the list for a generation. It
-//!    does so only after it has locked the trackers of all its buffers, so that
-//!    a command that finds the list open in a tracker can never be one that
-//!    this command is about to wait for.
+//! 1. The slot's owner [opens](NotifyList::open) the list for a generation. It does so only after
+//!    it has locked the trackers of all its buffers. So a command that finds the list open in a
+//!    tracker can never be one that this command is about to wait for.
 //! 2. Anyone who holds that generation [pushes](NotifyList::push) entries. A
 //!    push that finds the list closed, or of another generation, changes
 //!    nothing and says so: the event is over, the wait is already resolved.
 //!    The entry's `next` is stored before the releasing exchange.
-//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing
-//!    is the moment the event is over: everything the command did happens
-//!    before it, and before whatever observes it. It is sequentially
-//!    consistent, so that a waiter that raises a flag and then finds the list
-//!    open is seen by the closer (the queue's `watching` count relies on this).
+//! 3. The owner [closes](NotifyList::close) it once, taking all entries. Closing is the moment the event is over:
+//!    everything the command did happens before it, and before any code that observes it. It is sequentially consistent.
+//!    So a waiter that raises a flag and then finds the list open is seen by the closer (the queue's `watching` count
+//!    relies on this).
 //! 4. A recycled slot's list stays closed under its old generation until it is
 //!    opened under the next. Sixteen bits of generation can wrap, so a slot is
 //!    retired before they do (see the slab).
@@ -36,7 +34,7 @@ use crate::limits::LAST_GENERATION;
 use crate::sync::{AtomicU64, Ordering};
 
 const TAG: u64 = 0b111;
-/// Bits of an address: what processes have of those processors that give them most, 64-bit Arm for one. (One of x86-64 has 47.)
+/// Bits of an address: as many as the processors with the largest processes have, such as 64-bit Arm. (x86-64 has 47.)
 pub const ADDRESS_BITS: u32 = 48;
 const GENERATION_SHIFT: u32 = ADDRESS_BITS;
 const ADDRESS: u64 = ((1 << ADDRESS_BITS) - 1) & !TAG;
@@ -46,7 +44,7 @@ const OPEN: u64 = 0;
 const CLOSED_COMPLETE: u64 = 6;
 const CLOSED_FAILED: u64 = 7;
 
-/// What an entry of a notify list is.
+/// The kind of an entry of a notify list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Tag {
@@ -62,7 +60,7 @@ pub enum Tag {
     Observers = 4,
 }
 
-/// How a list was found when a push failed.
+/// The state in which a failed push found a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The event is complete.
@@ -200,7 +198,7 @@ impl NotifyList {
     #[inline]
     #[must_use]
     pub fn entries(&self) -> Option<Entry> {
-        // Acquiring: what was written to the dependants before their entries were pushed is seen.
+        // Acquiring: the dependants are seen as they were before their entries were pushed.
         Entry::of(self.0.load(Ordering::Acquire))
     }
 
@@ -226,7 +224,7 @@ impl NotifyList {
         Entry::of(self.0.swap(generation | mark, Ordering::SeqCst))
     }
 
-    /// How the event of `generation` ended, or `None` while it is open.
+    /// The way in which the event of `generation` ended, or `None` while it is open.
     #[inline]
     #[must_use]
     pub fn closed(&self, generation: u32) -> Option<Closed> {
@@ -252,7 +250,7 @@ impl Default for NotifyList {
 mod tests {
     use super::*;
 
-    /// Where a process of 64-bit Arm may have its memory, and this one has none.
+    /// The highest address of a process on 64-bit Arm. This machine need not have it.
     #[test]
     fn the_highest_address_and_generation_fit() {
         let list = NotifyList::new();

@@ -1,18 +1,17 @@
 //! Observers of an event on the host: wakers of futures, sleeping threads,
 //! callbacks.
 //!
-//! An event gets a list when it is first observed; the list is one entry of
-//! the event's notify list. An observer can be taken out again at any time
-//! (a future that is dropped, the losers of a `when_any`), so a long-lived
-//! event that is observed again and again keeps nothing of the past.
+//! An event gets a list when it is first observed; the list is one entry of the event's notify
+//! list. An observer can be taken out again at any time (a future that is dropped, the losers of a
+//! `when_any`). So a long-lived event that is observed again and again keeps nothing of the past.
 //!
 //! 1. The first to observe makes the list, publishes it by an exchange, and then
 //!    pushes it onto the notify list. Others find it, and add themselves.
-//! 2. Whoever ends the event closes the notify list, finds the entry there, closes
-//!    the list of observers, and tells all in it.
-//! 3. If the event has ended before the push, the pusher closes the list and tells
-//!    those who have found it meanwhile; nobody else would.
-//! 4. Who finds the list closed was not added: the event is over.
+//! 2. The thread that ends the event closes the notify list, finds the entry there, closes the list
+//!    of observers, and tells all in it.
+//! 3. If the event has ended before the push, the pusher closes the list and tells the observers
+//!    that were added meanwhile; no other thread would.
+//! 4. An observer that finds the list closed is not added: the event is over.
 //!
 //! Actions run with no lock held. Threads are woken as they are found. Wakers come after all dependants were released; a panic
 //! in one is contained and logged. Callbacks come last, when their thread has
@@ -28,7 +27,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Waker;
 use std::thread::Thread;
 
-/// What to do when the event is over.
+/// The action of an observer when the event is over.
 pub enum Action {
     /// Nothing any more.
     Nothing,
@@ -38,14 +37,14 @@ pub enum Action {
     Unpark(Thread),
     /// Something short of a driver's.
     Notify(Box<dyn FnOnce() + Send>),
-    /// A user's callback, or what else may take its time.
+    /// A user's callback, or other code that may take time.
     Call(Box<dyn FnOnce() + Send>),
 }
 
-/// How an observer is told.
+/// The moment at which an observer is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// At once: that takes no time.
+    /// At once: its action takes no time.
     AtOnce,
     /// By a waker, which is a user's code.
     Wakes,
@@ -53,7 +52,7 @@ pub enum Delivery {
     CallsBack,
 }
 
-/// One observer. Shared between the list and whoever waits.
+/// One observer. Shared between the list and the future, thread or callback that waits.
 pub struct Observer {
     fired: AtomicBool,
     /// Its action stays of this kind.
@@ -73,7 +72,7 @@ impl Observer {
         Self::watching(action, None)
     }
 
-    /// As [`Observer::new`], for whom what is enqueued later is flushed.
+    /// As [`Observer::new`], for an observer for which later enqueues flush.
     pub fn watching(action: Action, watching: Option<Watching>) -> Arc<Self> {
         Arc::new(Self {
             fired: AtomicBool::new(false),
@@ -107,7 +106,8 @@ impl Observer {
         self.fired()
     }
 
-    /// Does its action, once. A waker or a callback is a user's code: its thread shows what it keeps to itself first.
+    /// Does its action, once. A waker or a callback is a user's code: its thread shows the tasks that it keeps to itself
+    /// first.
     pub fn fire(&self) {
         self.fired.store(true, Ordering::Release);
         let watching = self.watching.lock();
@@ -116,7 +116,7 @@ impl Observer {
         act(action);
     }
 
-    /// How it is told.
+    /// The moment at which it is told.
     #[must_use]
     pub fn delivery(&self) -> Delivery {
         self.delivery
@@ -214,7 +214,8 @@ impl Observers {
         }
     }
 
-    /// Whom to tell that the event is over; nobody is added any more.
+    /// Closes the list: nobody is added any more. Gives the observers to tell that the event is
+    /// over.
     ///
     /// # Safety
     /// As [`Observers::add`].
@@ -281,7 +282,7 @@ impl ObserverList {
         }
     }
 
-    /// Closes the list; gives everyone who is to be told.
+    /// Closes the list; gives the observers that are to be told.
     fn close(&self) -> ToFire {
         let mut inner = lock(&self.inner);
         inner.closed = true;

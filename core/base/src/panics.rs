@@ -1,7 +1,9 @@
-//! Panics of kernels and tasks, with where they happened: a panic's payload does not say.
+//! Panics of kernels and tasks, with their places: a panic's payload does not say where it
+//! happened.
 //!
-//! 1. [`note_places`] wraps the process's panic hook, once. The hook keeps what was said and where, for its thread.
-//! 2. Whoever contains a panic asks [`text_of`] for its text. If the hook saw the same message last, the place is with it.
+//! 1. [`note_places`] wraps the process's panic hook, once. The hook keeps the message and the place, for its thread.
+//! 2. Code that contains a panic asks [`text_of`] for its text. If the hook saw the same message last, the place is with
+//!    it.
 //! 3. A contained panic is dropped by [`drop_panic`]. [`quietly`] contains those of users' code that only logs.
 //!
 //! A program that sets a hook of its own later has texts without places.
@@ -31,8 +33,8 @@ pub fn note_places() {
     });
 }
 
-/// Drops what a contained panic carried. That may panic too, and what it then
-/// carries is leaked: somewhere this has to end.
+/// Drops the payload of a contained panic. That may panic too; the payload of the second panic is
+/// leaked: somewhere this has to end.
 pub fn drop_panic(payload: Box<dyn Any + Send>) {
     let outcome = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(again) = outcome {
@@ -40,8 +42,8 @@ pub fn drop_panic(payload: Box<dyn Any + Send>) {
     }
 }
 
-/// Logs something where a panic would leave half undone what must not be: a subscriber is a user's code, and so is how
-/// an error is shown. Called with nothing locked.
+/// Logs, and contains a panic, in code that a panic would leave half done: a subscriber is a user's code, and so is the
+/// text of an error. Called with nothing locked.
 #[cold]
 pub fn quietly(log: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(log)) {
@@ -59,7 +61,7 @@ fn note(panic: &PanicHookInfo<'_>) {
         .ok();
 }
 
-/// What a panic that was contained says, and where it happened.
+/// The message of a contained panic, and its place.
 pub fn text_of(panic: Box<dyn Any + Send>) -> String {
     let message = panic
         .downcast_ref::<&str>()

@@ -1,13 +1,14 @@
 //! The process that uses Quipu, and the children of it that cannot.
 //!
-//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads held are
-//! held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on there. So in such a
-//! child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped is kept.
+//! A child of `fork` has the memory of its parent, and of its threads only the one that forked. Locks that other threads
+//! held are held there for ever. The workers of a pool, the threads of drivers and the libraries of vendors do not go on
+//! there. So in such a child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped
+//! is kept.
 //!
 //! 1. The first driver or context of the process calls [`enter`], which installs a handler for children. A process that forks
 //!    before that has children like any other process.
-//! 2. In a child the handler sets two flags: [`is_forked`], for what is looked at seldom, and that something is lost, which each
-//!    enqueue looks at anyway ([`is_anything_lost`]). So an enqueue pays nothing.
+//! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other says that something is
+//!    lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So an enqueue pays nothing.
 
 use crate::error::{ErrorKind, Result};
 #[cfg(all(unix, not(miri)))]
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The process that used Quipu first.
 static USER: AtomicU32 = AtomicU32::new(0);
 
-/// This process is a child of it.
+/// True in a child of it.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// A device or a context of the process was lost, or the process is such a child.
@@ -31,12 +32,12 @@ pub fn is_anything_lost() -> bool {
     ANYTHING_LOST.load(Ordering::Relaxed)
 }
 
-/// Has enqueues look for what is lost.
+/// Has enqueues look for lost devices and contexts.
 pub fn note_loss() {
     ANYTHING_LOST.store(true, Ordering::SeqCst);
 }
 
-/// This process uses Quipu from now on. For drivers, before they start a thread.
+/// Notes that this process uses Quipu from now on. For drivers, before they start a thread.
 ///
 /// # Errors
 /// As [`check`].
@@ -75,8 +76,8 @@ fn refuse() -> Result<()> {
     .into())
 }
 
-/// Does what commands need to end, on a thread of a driver's own. A user's panic is contained before it gets here. One of Quipu's
-/// own would leave every wait without an end, so it ends the process, with words.
+/// Runs code that commands need to end, on a thread of a driver's own. A user's panic is contained before it gets here.
+/// One of Quipu's own would leave every wait without an end, so it ends the process, with words.
 pub fn or_end<R>(thread: &str, work: impl FnOnce() -> R) -> R {
     struct End<'a>(&'a str);
     impl Drop for End<'_> {
@@ -102,7 +103,7 @@ fn watch() {
         FORKED.store(true, Ordering::SeqCst);
         note_loss();
     }
-    // SAFETY: the handler does what a child may do whatever its parent's other threads were at: it stores to atomics.
+    // SAFETY: the handler stores to atomics, which a child may do at any state of its parent's other threads.
     let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     if refused != 0 {
         quietly(|| {

@@ -7,16 +7,15 @@
 //!
 //! Protocol:
 //!
-//! 1. The enqueuing thread first gathers what the command waits for, then
-//!    [stores](State::start) their number, then registers an edge with each.
-//!    From the first registration on other threads may resolve waits; a
-//!    registration that fails, because the event is over, the enqueuer resolves
-//!    itself. Nothing but resolving happens to the word from here on, so the
-//!    command may be run, and its slot freed, before the enqueuer is back.
-//! 2. Whoever resolves the last wait is told so and owns the command: exactly
-//!    one caller is ([`State::resolve`], [`State::resolve_many`]).
+//! 1. The enqueuing thread first gathers the command's waits, then [stores](State::start) their
+//!    number, then registers an edge with each. From the first registration on other threads may
+//!    resolve waits; a registration that fails, because the event is over, the enqueuer resolves
+//!    itself. Nothing but resolving happens to the word from here on, so the command may be run,
+//!    and its slot freed, before the enqueuer is back.
+//! 2. The thread that resolves the last wait is told so and owns the command: exactly one caller is
+//!    ([`State::resolve`], [`State::resolve_many`]).
 //! 3. A wait that failed [claims](State::claim_poison) the command, stores the cause, and calls
-//!    [`State::poison`], all *before* it resolves. The decrement publishes this to the owner, who
+//!    [`State::poison`], all *before* it resolves. The decrement publishes this to the owner, which
 //!    acquired the last decrement. A driver that starts a command before it owns it finds the cause
 //!    when it sees the flag.
 //! 4. Cancelling does not touch this word, so the holder of the last wait of a
@@ -35,7 +34,7 @@ const COUNT: u32 = (1 << 26) - 1;
 /// The most waits that one command may have.
 pub const MAX_WAITS: u32 = COUNT;
 
-/// What a resolved wait leaves.
+/// The state of a command after a wait was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
     /// None: the caller owns the command now.
@@ -69,8 +68,8 @@ impl State {
     #[inline]
     #[must_use]
     pub fn resolve(&self) -> Resolved {
-        // One wait, which is the caller's: nobody else writes the word. The
-        // load acquires what those who resolved before released.
+        // One wait, which is the caller's: nobody else writes the word. The load acquires the
+        // releases of threads that resolved waits before.
         if self.0.load(Ordering::Acquire) == 1 {
             self.0.store(0, Ordering::Relaxed);
             return Resolved::Last;
@@ -78,7 +77,7 @@ impl State {
         self.resolve_many(1)
     }
 
-    /// So many waits are resolved at once.
+    /// Resolves so many waits at once.
     #[inline]
     #[must_use]
     pub fn resolve_many(&self, waits: u32) -> Resolved {
@@ -92,7 +91,7 @@ impl State {
         }
     }
 
-    /// Says that a wait failed; true for the first to do so, who then stores the cause, and [poisons](State::poison) the
+    /// Says that a wait failed. True for the first caller, which then stores the cause, and [poisons](State::poison) the
     /// command before it resolves its wait.
     #[inline]
     #[must_use]

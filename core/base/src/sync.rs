@@ -1,6 +1,6 @@
-//! The atomics and locks that the lock-free protocols use, in one place: the models
-//! in `tests/loom*.rs` compile the very files of the
-//! protocols over loom's, by putting a module of theirs in the place of this one.
+//! The atomics and locks that the lock-free protocols use, in one place. The models in
+//! `tests/loom*.rs` compile the very files of the protocols over loom's, by putting a module of
+//! theirs in the place of this one.
 
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
@@ -35,12 +35,11 @@ fn first_number(of: &'static std::thread::LocalKey<std::cell::Cell<usize>>) -> u
     number
 }
 
-/// Stores, releasing, with a sequentially consistent fence after it: no later
-/// sequentially consistent load sees what was there before others saw the store.
+/// Stores, releasing, with a sequentially consistent fence after it: no later sequentially
+/// consistent load sees a value from before other threads saw the store.
 #[inline(always)]
 pub fn store_and_fence(cell: &AtomicU64, value: u64) {
-    // One locked exchange is both, and costs half of what a store and `mfence`
-    // do.
+    // One locked exchange is both, and costs half as much as a store and `mfence`.
     #[cfg(target_arch = "x86_64")]
     cell.swap(value, Ordering::SeqCst);
     #[cfg(not(target_arch = "x86_64"))]

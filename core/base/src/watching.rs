@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// True once there was a queue whose driver needs flushes.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
-/// How many futures and callbacks are registered, and not told yet.
+/// The number of futures and callbacks that are registered, and not told yet.
 static WATCHERS: AtomicUsize = AtomicUsize::new(0);
-/// How many of them came before any driver needed flushes.
+/// The number of them that came before any driver needed flushes.
 static EARLY_WATCHERS: AtomicUsize = AtomicUsize::new(0);
-/// How many of the others there are of the events of each context; of none, for the host's.
+/// The numbers of the others, by the context of their events; `None` is the host's.
 static WATCHED: Mutex<BTreeMap<Option<u32>, usize>> = Mutex::new(BTreeMap::new());
 
 fn watched() -> MutexGuard<'static, BTreeMap<Option<u32>, usize>> {
@@ -28,9 +28,9 @@ pub struct Watching(Whose);
 
 #[derive(Debug)]
 enum Whose {
-    /// Before any driver needed flushes: whose event it is was not noted.
+    /// A watcher from before any driver needed flushes: the context of its event was not noted.
     Early,
-    /// Of an event of this context, or of the host's.
+    /// A watcher of an event of this context, or of the host's.
     Of(Option<u32>),
 }
 

@@ -1,20 +1,22 @@
 //! The choice between two variants of a piece of work: the first runs are measured, and the faster variant is kept.
 //!
-//! Neither the code nor the machine says some things beforehand. Vectors of 64 bytes may or may not make up for the lower clock
-//! that some processors have with them. Stores around the caches may or may not be faster. Both variants give the same result, so
-//! a trial decides between them.
+//! Some facts are known beforehand neither from the code nor of the machine. Vectors of 64 bytes may or may not make up
+//! for the lower clock that some processors have with them. Stores around the caches may or may not be faster. Both
+//! variants give the same result, so a trial decides between them.
 //!
 //! 1. Work in several groups, such as a launch, is timed. It begins in the first variant.
-//! 2. There are four *stretches*: in the first variant, two in the second, and again in the first. So what becomes slower or
-//!    faster all the time is so for both. The first `SETTLING` of each does not count, as a clock changes late. Then it
-//!    lasts for `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
-//! 3. Such a trial says that the second variant is faster if a group took less than `CLEARLY` of what it took in the first, in the
-//!    mean of each two stretches. What two trials of three say is chosen: machines that others use are disturbed, and for so long.
-//! 4. A first stretch in the second variant that took more than `FAR` of the one before ends its trial, which says that the first
-//!    is faster. One call does, if its groups took more than `FARTHER` of the dearest before: it may be of a launch that takes
-//!    long. It is no more than one trial: whatever else the machine does may be all that there was to it.
+//! 2. There are four *stretches*: in the first variant, two in the second, and again in the first. So a steady change of
+//!    speed is the same for both. The first `SETTLING` of each does not count, as a clock changes late. Then it lasts for
+//!    `STRETCH` at least, and for as many groups as there are in all, since some take longer than others.
+//! 3. Such a trial says that the second variant is faster if a group took less than `CLEARLY` of its time in the first,
+//!    in the mean of each two stretches. The result of two trials of three is chosen: on machines that others use, a
+//!    trial may be disturbed.
+//! 4. A first stretch in the second variant that took more than `FAR` of the one before ends its trial, which says that
+//!    the first is faster. One call of at least `SETTLING` does, too, if its groups took more than `FARTHER` of the
+//!    dearest before: it may be of a launch that takes long. Its result is no more than one trial, because the machine
+//!    may have been busy otherwise.
 //!
-//! A choice stays, and then costs the look at a word.
+//! A choice stays, and then costs the load of a word.
 
 #![deny(missing_docs)]
 
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// For so long a stretch runs before it counts.
 const SETTLING: Duration = Duration::from_millis(2);
-/// How long a stretch lasts at least, in the time of all threads that do it.
+/// The least time of a stretch, summed over all threads that work in it.
 const STRETCH: Duration = Duration::from_millis(5);
 /// A time is clearly less below this part of the first variant's.
 const CLEARLY: f64 = 0.97;
@@ -32,10 +34,10 @@ const CLEARLY: f64 = 0.97;
 const FAR: f64 = 1.15;
 /// Above this part of it, the trial needs no other call.
 const FARTHER: f64 = 2.0;
-/// How many trials have to say the same.
+/// The number of trials that have to give the same result.
 const SAME: u32 = 2;
 
-/// How much of all that is done at once a call does.
+/// The share that a call has in work that is done at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Share {
     /// Its groups.
@@ -61,14 +63,15 @@ const STRETCHES: [Variant; 4] = [
     Variant::First,
 ];
 
-/// What has been measured.
+/// The measurements of a choice that is not made yet.
 #[derive(Debug)]
 struct Trial {
-    /// How many trials before have said that each variant is to be chosen.
+    /// The number of earlier trials that have voted for each variant.
     votes: [u32; 2],
-    /// Which of the stretches it is in.
+    /// The number of the present stretch.
     stretch: usize,
-    /// What was run in it, as far as it counts.
+    /// The time of the calls in it that do not count; then the time and the groups of those that
+    /// do.
     settled: Duration,
     time: Duration,
     groups: usize,
@@ -91,7 +94,7 @@ impl Trial {
         }
     }
 
-    /// Takes down how long a call took, in the variant of the stretch. Where that ends the stretch, what comes next.
+    /// Notes the duration of a call in the variant of the stretch. Gives the next step, if the call ends the stretch.
     fn take(&mut self, share: Share, time: Duration) -> Option<Next> {
         let cost = time.as_secs_f64() / share.groups as f64;
         match self.stretch {
@@ -147,7 +150,7 @@ impl Trial {
     }
 }
 
-/// What comes after a stretch.
+/// The step after a stretch.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     /// Another, in a variant.
@@ -160,7 +163,7 @@ const SECOND: u32 = 1;
 const CHOSEN: u32 = 2;
 const ONE_STRETCH: u32 = 4;
 
-/// A choice between two ways.
+/// A choice between two variants.
 ///
 /// ```
 /// use quipu_choice::{Choice, Share, Variant};
@@ -178,7 +181,7 @@ const ONE_STRETCH: u32 = 4;
 /// ```
 #[derive(Debug)]
 pub struct Choice {
-    /// [`SECOND`] and [`CHOSEN`]; above these, how many stretches there were.
+    /// [`SECOND`] and [`CHOSEN`]; above these, the number of stretches so far.
     state: AtomicU32,
     trial: Mutex<Trial>,
 }
@@ -193,7 +196,7 @@ impl Choice {
         }
     }
 
-    /// What has been chosen, once it is.
+    /// The chosen variant, once there is one.
     #[inline]
     pub fn chosen(&self) -> Option<Variant> {
         let state = self.state.load(Ordering::Relaxed);
@@ -223,10 +226,10 @@ impl Choice {
         result
     }
 
-    /// Takes down how long a call took that began in `state`.
+    /// Notes the duration of a call that began in `state`.
     #[cold]
     fn take(&self, state: u32, share: Share, time: Duration) {
-        // Who does not get it right away leaves it.
+        // A thread that does not get the lock right away drops its measurement.
         let Ok(mut trial) = self.trial.try_lock() else {
             return;
         };
@@ -258,8 +261,8 @@ impl Default for Choice {
 mod tests {
     use super::*;
 
-    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice; and how many there
-    /// were.
+    /// Calls of eight of 32 groups, each as long as its trial and stretch say, until there is a choice. Gives the choice,
+    /// and the number of calls.
     fn choice(nanoseconds: impl Fn(usize, usize) -> u64) -> (Variant, u32) {
         let mut trial = Trial::new();
         for calls in 1.. {
@@ -365,7 +368,7 @@ mod tests {
                 choice.take(choice.state.load(Ordering::Relaxed), share, second);
             }
         }
-        // What began before the stretch is none of it.
+        // A call that began before the stretch does not count in it.
         let state = choice.state.load(Ordering::Relaxed);
         for _ in 0..3 {
             choice.take(state - ONE_STRETCH, share, second);

@@ -1,7 +1,8 @@
-//! The variables of the environment that Quipu reads: one [table](ALL) of all, with what each takes.
+//! The variables of the environment that Quipu reads: one [table](ALL) of all, with the values that each takes.
 //!
-//! A [`Variable`] is made in this crate alone, and its value is had from [`Variable::get`] alone, which refuses what makes no sense. So
-//! no variable is read that is not in the table, and none without its check. `docs/environment.md` is this table for people.
+//! Only this crate makes a [`Variable`], and only [`Variable::get`] gives its value, which refuses a value that makes no
+//! sense. So no variable is read that is not in the table, and none without its check. `docs/environment.md` is this
+//! table for people.
 //!
 //! An empty value is as good as none, but for [`NODES`].
 
@@ -14,7 +15,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why a variable's value makes no sense, in words; empty if there is no more to say than what it takes.
+/// The fault of a variable's value, in words; empty if the values that it takes say enough.
 type Problem = String;
 
 /// A variable whose values are of this type.
@@ -34,9 +35,9 @@ pub struct Misused {
     pub variable: &'static str,
     /// Its value.
     pub value: String,
-    /// What it takes.
+    /// The values that it takes.
     pub takes: &'static str,
-    /// What is wrong with the value, if there is more to say.
+    /// The fault of the value, if there is more to say.
     pub problem: String,
     /// The driver that it concerns, or `environment`.
     pub concerns: &'static str,
@@ -74,7 +75,7 @@ impl<T> Variable<T> {
             .map_err(|problem| self.refuse(&value, problem))
     }
 
-    /// What says that a value makes no sense, of which that is found out where it is used.
+    /// The error of a value whose fault is found by the code that uses it.
     #[must_use]
     pub fn refuse(&self, value: impl AsRef<OsStr>, problem: String) -> Misused {
         Misused {
@@ -95,10 +96,10 @@ impl<T> Variable<T> {
 pub trait Known: Sync {
     /// Its name.
     fn name(&self) -> &'static str;
-    /// What it takes, in words.
+    /// The values that it takes, in words.
     fn takes(&self) -> &'static str;
     /// # Errors
-    /// If it is set to what makes no sense.
+    /// If its value makes no sense.
     fn check(&self) -> Result<(), Misused>;
 }
 
@@ -116,7 +117,7 @@ impl<T> Known for Variable<T> {
     }
 }
 
-/// The variables that are set to what makes no sense.
+/// The variables whose values make no sense.
 pub fn misused() -> impl Iterator<Item = Misused> {
     ALL.iter().filter_map(|variable| variable.check().err())
 }
@@ -133,15 +134,15 @@ macro_rules! table {
 }
 
 table! {
-    /// How many threads the CPU's pool has.
+    /// The number of threads in the CPU's pool.
     CPU_WORKERS: NonZero<usize> = "QUIPU_CPU_WORKERS", "cpu", "a number from 1 to 256", parse::workers;
     /// Cores that these are bound to.
     CPU_PIN: Vec<usize> = "QUIPU_CPU_PIN", "cpu", "cores such as 0,2,4-7", parse::cores;
-    /// Whether NVIDIA's GPUs are looked for through CUDA.
+    /// Looks for NVIDIA's GPUs through CUDA, or not.
     CUDA: bool = "QUIPU_CUDA", "cuda", "on or off", parse::switch;
-    /// Whether OpenCL's platforms are asked.
+    /// Asks OpenCL's platforms for devices, or not.
     OPENCL: bool = "QUIPU_OPENCL", "opencl", "on or off", parse::switch;
-    /// Which devices programs for OpenCL get.
+    /// The devices that programs for OpenCL get.
     OPENCL_DEVICES: Vec<String> = "QUIPU_OPENCL_DEVICES", "environment",
         "drivers or devices with commas between them, such as cpu,remote:0", parse::names;
     /// A folder that lists vendors' OpenCL libraries, in the place of the loader.
@@ -151,18 +152,18 @@ table! {
     /// Nodes to connect to. The empty text is none of them.
     NODES: String = "QUIPU_NODES", "remote",
         "names or addresses of nodes that were paired with, with commas between them, or all", parse::nodes;
-    /// Whether the local network is asked where a node has gone.
+    /// Asks the local network for a node that has moved, or not.
     DISCOVERY: bool = "QUIPU_DISCOVERY", "remote", "on or off", parse::switch;
     /// The folder of keys and of the list of nodes.
     HOME: PathBuf = "QUIPU_HOME", "remote", "a folder", parse::folder;
     /// For how long a thread that waits for a node looks again and again before it sleeps.
     SPIN: Duration = "QUIPU_SPIN", "remote", "a number of microseconds from 0 to 1000000", parse::microseconds;
-    /// What goes to nodes compressed.
+    /// The compression of data to nodes.
     COMPRESSION: &'static str = "QUIPU_COMPRESSION", "remote", "auto, adaptive, lz4, zstd or off",
         |value| parse::word(value, &["auto", "adaptive", "lz4", "zstd", "off"]);
-    /// Whether kernels on the CPU are searched for mistakes.
+    /// Searches kernels on the CPU for mistakes, or not.
     CHECK: bool = "QUIPU_CHECK", "environment", "0 or 1", parse::bit;
-    /// How kernels on the CPU are run.
+    /// The way in which kernels on the CPU are run.
     EXECUTION: Execution = "QUIPU_EXECUTION", "environment", "native, lockstep:N or threads:N, with N from 1 to 64",
         parse::execution;
     /// The instructions that kernels on the CPU are limited to. A name may stand without its `x86-64-`.
@@ -172,15 +173,15 @@ table! {
     LLVM: PathBuf = "QUIPU_LLVM", "environment", "a folder", parse::folder;
     /// The program that compiles it.
     CLC: PathBuf = "QUIPU_CLC", "environment", "a program's file", parse::file;
-    /// Where what was compiled for devices is kept.
+    /// The folder that keeps kernels compiled for devices.
     CACHE: Cache = "QUIPU_CACHE", "environment", "a folder, or off", parse::cache;
-    /// Where every kernel for CUDA leaves its source.
+    /// The folder in which every kernel for CUDA leaves its source.
     DUMP: PathBuf = "QUIPU_DUMP", "cuda", "a folder", parse::folder;
-    /// What is logged.
+    /// The filter of the log.
     LOG: String = "QUIPU_LOG", "environment",
         "one of off, error, warn, info, debug and trace, or modules with levels as in quipu_scheduler=debug,quipu_driver_cpu=trace",
         parse::log;
-    /// After how long a wait is logged.
+    /// The time after which a wait is logged.
     WATCH: Duration = "QUIPU_WATCH", "environment", "seconds after which a wait is logged, 10 or 0.5 for example",
         parse::seconds;
     /// The file that a trace of everything is written to.

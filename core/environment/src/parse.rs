@@ -1,4 +1,4 @@
-//! Values: what of a text makes sense.
+//! Values: the checks of a variable's text.
 
 use super::Problem;
 use std::ffi::OsStr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// Nothing more to say than what the variable takes.
+/// The error of a value for which the values that the variable takes say enough.
 fn nonsense<T>() -> Result<T> {
     Err(Problem::new())
 }
@@ -50,7 +50,7 @@ pub(super) fn microseconds(value: &OsStr) -> Result<Duration> {
     number(text(value)?, 0..=1_000_000).map(Duration::from_micros)
 }
 
-/// Some time, not none.
+/// A time of more than zero seconds.
 pub(super) fn seconds(value: &OsStr) -> Result<Duration> {
     let seconds: Option<f64> = text(value)?.trim().parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -80,14 +80,14 @@ pub(super) fn cores(value: &OsStr) -> Result<Vec<usize>> {
     Ok(cores)
 }
 
-/// How kernels on the CPU are run.
+/// The way in which kernels on the CPU are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
     /// As fast as it goes.
     Native,
     /// In warps of so many threads.
     Lockstep(u32),
-    /// By threads of the system, of which so many are a warp.
+    /// By threads of the system; so many are a warp.
     Threads(u32),
 }
 
@@ -105,7 +105,7 @@ pub(super) fn execution(value: &OsStr) -> Result<Execution> {
     }
 }
 
-/// Where what was compiled is kept.
+/// The place for compiled kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cache {
     /// Nowhere.

@@ -1,21 +1,20 @@
 //! Deferred calls: ready commands are handed to their drivers, and wakers and callbacks
 //! are called, in batches and without recursion.
 //!
-//! A user's callback may wait, for anything. So its thread calls it after it has handed
-//! over all commands that the callback could wait for:
+//! A user's callback may wait for anything. So its thread calls it after it has handed over all
+//! commands that the callback could wait for:
 //!
-//! 1. The end of a command resolves what waits for it, and serves what waits for its
-//!    queue ([`serve`](crate::queue)). What becomes ready meanwhile is *gathered*. Threads that sleep are told as they are
-//!    found; wakers and callbacks are *noted* ([`announce`]). Wakers are called when all that is done ([`wake`]). A waker that
-//!    waits has the following ones called first.
-//! 2. The outermost [`drain`] hands over what was gathered. Commands that need no
-//!    device end in there, after that, since wakers are told of them; what they make
-//!    ready is gathered, too. A waker that waits has it go on at once.
-//! 3. Commands of drivers that run them on this very thread come when all have been told,
-//!    as the thread begins to [call back](call_back), one batch
-//!    after the other: what they run is a user's as well. A thread that waits before that
-//!    runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps
-//!    callbacks until it is through with all that it has ([`KeptCallbacks`]).
+//! 1. The end of a command resolves the waits for it, and serves the waits for its queue ([`serve`](crate::queue)).
+//!    Commands that become ready meanwhile are *gathered*. Threads that sleep are told as they are found; wakers and
+//!    callbacks are *noted* ([`announce`]). Wakers are called after all of this ([`wake`]). A waker that waits has the
+//!    following ones called first.
+//! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
+//!    after that in there, since wakers are told of them. The commands that they make ready are
+//!    gathered, too. A waker that waits has them go on at once.
+//! 3. Commands of drivers that run them on this very thread come when all observers have been told, as the thread begins
+//!    to [call back](call_back), one batch after the other. Their bodies are a user's code as well. A thread that waits
+//!    before that runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps callbacks
+//!    until it is through with all its commands ([`KeptCallbacks`]).
 //! 4. Callbacks are kept until the outermost end is through with all this
 //!    ([`call_back`]). They run one after the other. A callback may finish commands.
 //!    The callbacks of these commands run when it returns, or while it waits without a
@@ -23,8 +22,8 @@
 //!    its wait is over, the remaining callbacks are left: one of them may wait for
 //!    something that comes after that wait.
 //!
-//! A driver that panics as it is told of commands does so in the middle of others' ends. It is contained
-//! ([`contain`]): what it has dropped fails as any command does that is dropped, and the rest goes on.
+//! A driver may panic as it is told of commands, in the middle of other commands' ends. The panic is contained
+//! ([`contain`]): a command that the driver has dropped fails as any dropped command does, and the rest goes on.
 
 use super::owned::{Command, Gather, ReadySink};
 use super::slot::Kind;
@@ -60,7 +59,7 @@ impl ReadySink for ToDrivers {
     }
 }
 
-/// While it lives, what this thread makes ready is gathered. Then all of it is handed over together.
+/// Gathers commands that this thread makes ready, while it lives. Then all of them are handed over together.
 #[must_use]
 pub(crate) struct Gathering(());
 
@@ -89,8 +88,8 @@ pub(crate) fn deliver(command: Command, sink: &mut impl ReadySink) -> bool {
     is_left
 }
 
-/// A list of a thread's own. It has no destructor: it is used to the thread's very end, where a user's thread-local is dropped
-/// that waits for what it has enqueued. `EXIT` gives back what memory it has.
+/// A list of a thread's own, without a destructor. A thread uses it to its very end: a user's thread-local that is
+/// dropped there may wait for commands that it has enqueued. `EXIT` gives back the memory of the list.
 struct List<T>(ManuallyDrop<RefCell<VecDeque<T>>>);
 
 impl<T> List<T> {
@@ -129,52 +128,53 @@ fn leave_lists() {
 
 thread_local! {
     static READY: List<Command> = const { List::new() };
-    /// Of what is ready, what needs no device, and ends here. When it does, wakers are told, and one may wait for anything: so it
-    /// comes when all else that is ready has gone to its driver, and the list that it was found in is gone through.
+    /// The ready commands that need no device, and end here. Such an end tells wakers, and a waker may wait for anything.
+    /// So it comes when all other ready commands have gone to their drivers, and this thread is through with the list
+    /// that it was in.
     static ENDS: List<Command> = const { List::new() };
-    /// Of what was ready, the commands that this thread is to run.
+    /// The ready commands that this thread is to run.
     static OURS: List<Command> = const { List::new() };
     static EXIT: Exit = const { Exit };
     static PUBLISHER: Cell<Option<Publisher>> = const { Cell::new(None) };
-    /// How often this thread is inside of gathering or draining.
+    /// The number of times that this thread is inside of gathering or draining.
     static DRAINING: Cell<u32> = const { Cell::new(0) };
-    /// How often it was as it called the innermost waker that it is inside of.
+    /// The value of `DRAINING` as the thread called the innermost waker that it is inside of.
     static WAKING_AT: Cell<u32> = const { Cell::new(NOT_WAKING) };
-    /// Wakers of what is over that this thread is about to call.
+    /// Wakers of finished events that this thread is about to call.
     static WAKES: List<Arc<Observer>> = const { List::new() };
-    /// How many wakers were ever taken from the front of `WAKES`. With it, a waker's position is one that stays: the number of
-    /// those taken, and the waker's index.
+    /// The number of wakers ever taken from the front of `WAKES`. A waker's position is this number and the waker's
+    /// index, and does not change.
     static TAKEN: Cell<u64> = const { Cell::new(0) };
     /// Wakers in front of this position are left for when the waker or callback that this thread is inside of has returned.
     static OTHERS_END: Cell<u64> = const { Cell::new(0) };
-    /// Callbacks of what is over.
+    /// Callbacks of finished events.
     static CALLS: List<Arc<Observer>> = const { List::new() };
-    /// How often they are kept for what this thread has yet to run.
+    /// The number of reasons to keep callbacks: commands that this thread has yet to run.
     static KEPT: Cell<u32> = const { Cell::new(0) };
     /// True while one is called.
     static CALLING: Cell<bool> = const { Cell::new(false) };
-    /// Callbacks of what was over already that this thread is inside of, each called by the one before.
+    /// Callbacks of finished events that this thread is inside of, each called by the one before.
     static AT_ONCE: Cell<u32> = const { Cell::new(0) };
     /// Waits that this thread is inside of, each in a callback that another one has let go.
     static WAITS: Cell<u32> = const { Cell::new(0) };
-    /// Whether what the innermost of them waits for has happened. None outside of them, and where nobody calls back later.
+    /// The condition that the innermost of them waits for. None outside of them, and where nothing calls back later.
     static HAPPENED: Cell<Option<&'static dyn Fn() -> bool>> = const { Cell::new(None) };
-    /// Hands over what the innermost of them needs. Set by the first of them, and only called within one.
+    /// Hands over the commands that the innermost of them needs. Set by the first of them, and only called within one.
     static NEEDED: Cell<fn()> = const { Cell::new(|| {}) };
 }
 
-/// Shows to other threads of a driver what only this one knows of.
+/// Shows tasks to other threads of a driver that only this thread knows of.
 pub type Publisher = fn();
 
-/// Sets what this thread does from now on before it runs a user's code in the middle of a command's end: a waker, a
-/// callback, or commands of a driver that runs them on this very thread. Gives what was set before. For a driver whose
-/// threads keep ready commands to themselves: that code may take any time, or block.
+/// Sets the function that this thread calls from now on before it runs a user's code in the middle of a command's end: a
+/// waker, a callback, or commands of a driver that runs them on this very thread. Gives the function that was set before.
+/// For a driver whose threads keep ready commands to themselves: that code may take any time, or block.
 pub fn replace_publisher(publisher: Option<Publisher>) -> Option<Publisher> {
     PUBLISHER.replace(publisher)
 }
 
-/// Before this thread runs a user's code: ready commands that it has in hand go to their drivers, and its driver shows
-/// what it keeps to itself.
+/// Called before this thread runs a user's code: ready commands that it has in hand go to their drivers, and its driver
+/// shows the tasks that it keeps to itself.
 pub(super) fn publish() {
     hand_over_to_drivers();
     if let Some(publisher) = PUBLISHER.get() {
@@ -182,22 +182,22 @@ pub(super) fn publish() {
     }
 }
 
-/// True if a command that is ready is done by whoever has it: it needs no device, and no driver is to have it for its
+/// True if the thread that has a ready command does it itself: it needs no device, and no driver is to have it for its
 /// threads.
 pub(crate) fn is_done_by_anyone(command: &Command) -> bool {
     command.needs_no_device()
         && (command.kind() != Kind::Graph || !command.queue().router().takes_ready_graphs())
 }
 
-/// As a depth of gathering and draining: this thread waits in the middle of an end, and what becomes ready goes on at once.
+/// A depth of gathering and draining: this thread waits in the middle of an end, and hands over ready commands at once.
 const WAITING: u32 = 1 << 31;
 
 /// The depth of a thread that calls no waker.
 const NOT_WAKING: u32 = u32::MAX;
 
-/// Hands a ready command to its driver, or ends it here if it is one that
-/// needs no device. Iterative: what becomes ready meanwhile is queued. Whoever has
-/// nothing in hand then [calls back](call_back).
+/// Hands a ready command to its driver, or ends it here if it is one that needs no device.
+/// Iterative: commands that become ready meanwhile are queued. A thread that has nothing in hand
+/// then [calls back](call_back).
 pub(crate) fn dispatch(command: Command) {
     let ends_here = is_done_by_anyone(&command);
     let length = edit(if ends_here { &ENDS } else { &READY }, |ready| {
@@ -221,15 +221,16 @@ pub(super) fn drain() {
             hand_over_ready();
             return NEEDED.get()();
         }
-        // A waker may block for what it has made ready. What ends here waits for the waker's return: it wakes others.
+        // A waker may block for a command that it has made ready. Commands that end here wait for its return: they wake
+        // others.
         depth if depth == WAKING_AT.get() => return hand_over_to_drivers(),
         _ => return,
     }
     hand_over_ready();
 }
 
-/// Hands over those that `find` finds among what this thread is to run, until it finds none: for a
-/// wait in the middle of an end, or of a batch of these. Others may wait for what comes after it.
+/// Hands over those commands that `find` finds among the ones that this thread is to run, until it finds none. Used by a
+/// wait in the middle of an end, or of a batch of these: other threads may wait for the code after it.
 pub(crate) fn hand_over_found(find: impl Fn(&VecDeque<Command>) -> Option<usize>) {
     if edit(&OURS, |ours| ours.is_empty()) {
         return;
@@ -256,7 +257,7 @@ pub(crate) fn has_ours() -> bool {
     edit(&OURS, |ours| !ours.is_empty())
 }
 
-/// Hands over the next batch of what this thread is to run; false if there is none.
+/// Hands over the next batch of commands that this thread is to run; false if there is none.
 fn hand_over_ours() -> bool {
     let Some(first) = edit(&OURS, VecDeque::pop_front) else {
         return false;
@@ -272,12 +273,12 @@ fn hand_over_ours() -> bool {
     KEPT.set(KEPT.get() + 1);
     publish();
     hand_over_batch(Some(&driver), &mut batch);
-    // They are called by who has this thread drain.
+    // They are called by the caller that has this thread drain.
     KEPT.set(KEPT.get() - 1);
     true
 }
 
-/// Hands over what is ready, but for what this thread is to run, and ends what needs no device.
+/// Hands over ready commands, except those that this thread is to run, and ends those that need no device.
 fn hand_over_ready() {
     let _depth = Depth::enter(1);
     loop {
@@ -289,12 +290,12 @@ fn hand_over_ready() {
     }
 }
 
-/// Hands over what is ready for drivers, but for what this thread is to run.
+/// Hands over ready commands for drivers, except those that this thread is to run.
 fn hand_over_to_drivers() {
     if edit(&READY, |ready| ready.is_empty()) {
         return;
     }
-    // Deeper than any gathering: what a driver makes ready here, by ending what it is handed, is handed over by this loop.
+    // Deeper than any gathering: commands that a driver makes ready here, by ending others, are handed over by this loop.
     let _depth = Depth::enter(2);
     let mut batch = Vec::new();
     // The driver of the batch, and whether its commands are run by this thread.
@@ -322,7 +323,7 @@ fn hand_over_to_drivers() {
 /// Ends a command that needs no device.
 fn end_here(command: Command) {
     let result = command.start();
-    // Deeper than any gathering: what this releases is queued.
+    // Deeper than any gathering: commands that this releases are queued.
     let _depth = Depth::enter(2);
     match result {
         Ok(()) => command.finish_without_device(&mut ToDrivers),
@@ -330,7 +331,7 @@ fn end_here(command: Command) {
     }
 }
 
-/// While it lives, this thread is so deep inside of gathering and draining, and inside of no waker there. It comes out again by a panic,
+/// Enters so deep a level of gathering and draining, inside of no waker there, while it lives. A panic leaves the level,
 /// too.
 struct Depth {
     draining: u32,
@@ -353,7 +354,7 @@ impl Drop for Depth {
     }
 }
 
-/// Calls a driver in the middle of a command's end, of which nothing may be left undone whatever the driver does.
+/// Calls a driver in the middle of a command's end. The end goes on whatever the driver does.
 pub(crate) fn contain(call: impl FnOnce()) {
     // Wakers that are noted by now are not called in there, where a driver may refuse their waits.
     let others = OTHERS_END.replace(end_of_wakes());
@@ -380,12 +381,12 @@ pub(super) fn hand_over_batch(driver: Option<&Arc<dyn Router>>, batch: &mut Vec<
             driver.hand_over(batch);
             debug_assert!(batch.is_empty(), "a driver takes all that is ready");
         });
-        // What a driver leaves behind, which it must not, fails.
+        // Commands that a driver leaves behind, which it must not, fail.
         batch.clear();
     }
 }
 
-/// Tells those who observe what is over: threads at once, then wakers, which are a user's code and may wait for these.
+/// Tells the observers of a finished event: threads at once, then wakers, which are a user's code and may wait for these.
 /// Callbacks are called when this thread [calls back](call_back), or a waker waits.
 pub(crate) fn tell(observers: impl IntoIterator<Item = Arc<Observer>>) {
     announce(observers);
@@ -430,7 +431,7 @@ fn end_of_wakes() -> u64 {
     TAKEN.get() + edit(&WAKES, |wakes| wakes.len()) as u64
 }
 
-/// Has an observer do its action, once. If that is a user's code, what this thread keeps to itself is shown first.
+/// Has an observer do its action, once. Before a user's code runs, this thread shows the tasks that it keeps to itself.
 pub(crate) fn fire(observer: &Observer) {
     if observer.delivery() == Delivery::AtOnce {
         return observer.fire();
@@ -443,8 +444,8 @@ pub(crate) fn fire(observer: &Observer) {
     WAKING_AT.set(depth);
 }
 
-/// Runs what is this thread's to run, and calls users' callbacks, unless it has something in hand that they might
-/// wait for, or is inside of one: then that is done by who called it.
+/// Runs the commands that this thread is to run, and calls users' callbacks. Does neither if the thread has commands in
+/// hand that they might wait for, or is inside of a callback: then the caller of that does so.
 #[cold]
 pub(crate) fn call_back() {
     if DRAINING.get() == 0 {
@@ -459,7 +460,7 @@ fn call_callbacks() {
     if DRAINING.get() != 0 || KEPT.get() != 0 || CALLING.replace(true) {
         return;
     }
-    // Once what this thread waits for has happened, those that are left may wait for what it does then.
+    // Once the thread's wait is over, the remaining callbacks may wait for the code after it.
     while !HAPPENED.get().is_some_and(|happened| happened())
         && let Some(observer) = edit(&CALLS, VecDeque::pop_front)
     {
@@ -469,8 +470,8 @@ fn call_callbacks() {
     leave_lists();
 }
 
-/// Calls the callback of what is over already: at once, unless it is inside of too many others that were. Then it is called when
-/// the outermost of these has returned, or while one waits.
+/// Calls the callback of a finished event at once, unless the thread is inside of too many others like it. Then it is
+/// called when the outermost of these has returned, or while one waits.
 pub(crate) fn call_at_once(observer: Arc<Observer>) {
     let outer = AT_ONCE.get();
     if outer == MOST_AT_ONCE {
@@ -485,10 +486,11 @@ pub(crate) fn call_at_once(observer: Arc<Observer>) {
     }
 }
 
-/// Keeps users' callbacks from being called by this thread, while it lives: for a driver that runs commands on the thread that has
-/// made them ready. What a callback waits for may be what the thread has yet to run. A command that waits has them called.
+/// Keeps users' callbacks from being called by this thread, while it lives. For a driver that runs commands on the thread
+/// that has made them ready: a callback may wait for a command that the thread has yet to run. A command that waits has
+/// them called.
 ///
-/// It is that thread's alone:
+/// It stays on that thread:
 ///
 /// ```compile_fail,E0277
 /// let kept = quipu_scheduler::command::KeptCallbacks::new();
@@ -498,7 +500,7 @@ pub(crate) fn call_at_once(observer: Arc<Observer>) {
 pub struct KeptCallbacks(PhantomData<*const ()>);
 
 impl KeptCallbacks {
-    /// From now on.
+    /// Keeps them from now on.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "it does something")]
     pub fn new() -> Self {
@@ -515,7 +517,7 @@ impl Drop for KeptCallbacks {
     }
 }
 
-/// While it lives, this thread waits: what ends on it meanwhile is called back, too.
+/// A wait of this thread, while it lives: callbacks of events that end on the thread meanwhile are called, too.
 #[must_use]
 pub(crate) struct BlockingWait<'a> {
     draining: u32,
@@ -538,12 +540,12 @@ impl Drop for BlockingWait<'_> {
     }
 }
 
-/// Before this thread waits: what it has in hand goes on, for it may be waited for, and so does what it ends while the result
-/// lives. If it waits for a limited time alone, nobody is called back or woken: a callback takes as long as it likes, and may wait for
-/// what its thread does when time is up. For the same reason nobody is any more once what is waited for has `happened`,
-/// unless there is nobody to do that later.
+/// Called before this thread waits. Commands that it has in hand go on, because the wait may be for one of them, and so
+/// do those that it ends while the result lives. In a wait with a time limit, no callback and no waker is called: a
+/// callback takes as long as it likes, and may wait for something that its thread does when time is up. For the same
+/// reason none is called any more once the wait's condition has `happened`, unless nothing would call it later.
 ///
-/// What becomes ready in the middle of an end, and is needed by the wait, `hand_over_needed` hands over.
+/// `hand_over_needed` hands over commands that become ready in the middle of an end, and that the wait needs.
 ///
 /// # Errors
 /// If too many callbacks wait inside of each other already.
@@ -593,11 +595,11 @@ pub(crate) fn enter_blocking_wait<'a>(
         HAPPENED.set(is_inside.then_some(happened));
         CALLING.set(false);
         KEPT.set(0);
-        // What this thread is to run is left to the wait, which runs what it needs.
+        // Commands that this thread is to run are left to the wait, which runs those that it needs.
         hand_over_ready();
         call_callbacks();
     }
-    // Of those that this thread is about to call, one may bring about what is waited for.
+    // One of the wakers that this thread is about to call may bring about the end of the wait.
     while !is_limited
         && !happened()
         && let Some(waker) = take_waker()

@@ -1,4 +1,5 @@
-//! The end of a command, step by step; it is the contract's `broadcast`. Nothing here recurses.
+//! The end of a command, step by step: the `broadcast` of the drivers' contract. Nothing here
+//! recurses.
 
 use super::deferred::{Gathering, announce, call_back, contain, deliver, wake};
 use super::recorded::Shared;
@@ -22,7 +23,7 @@ struct Failed {
 }
 
 impl Failed {
-    /// Of a command that fails, if anybody may want it.
+    /// The log record of a command that fails, if anybody may want it.
     fn of(s: &Slot, error: &Error) -> Option<Self> {
         if !log::is_wanted() {
             return None;
@@ -42,8 +43,8 @@ impl Failed {
     }
 }
 
-/// Ends a command with an error: keeps the error, poisons what it would have
-/// written, and broadcasts.
+/// Ends a command with an error: keeps the error, poisons the bytes that it would have written, and
+/// broadcasts.
 ///
 /// # Safety
 /// The caller owns the command and gives it up.
@@ -122,10 +123,11 @@ pub(crate) unsafe fn broadcast(
     unsafe { broadcast_dropped(slot, failed, time, sink) };
 }
 
-/// Drops what a command's body owns. That is a user's code, inside of the command: the command ends only afterwards.
+/// Drops the state of a command's body. Its destructors are a user's code inside of the command, which ends only
+/// afterwards.
 ///
 /// # Safety
-/// The caller owns the command, whose state was not dropped before.
+/// The caller owns the command, and its state was not dropped before.
 pub(crate) unsafe fn drop_state(slot: NonNull<Slot>) {
     // SAFETY: owned by the caller.
     let s = unsafe { slot.as_ref() };
@@ -177,14 +179,14 @@ pub(super) unsafe fn end_recorded(
     }
     let first = s.notify.entries();
     let failed = result.as_ref().err().and_then(|error| Failed::of(s, error));
-    // Dropped when this command is over: what errors carry is a user's code.
+    // Dropped when this command is over: errors carry a user's code.
     let uncounted = result.err().and_then(|error| {
         // Before any of them is told.
         // SAFETY: the list is as it was made.
         unsafe { fail_dependants(first, &error) };
         graph.note_failure(index, error)
     });
-    // SAFETY: the list is as it was made; what is in it waits for this command.
+    // SAFETY: the list is as it was made; the commands in it wait for this command.
     let is_left = first.is_some_and(|first| unsafe {
         match first.next() {
             None => resolve_entry(first, false, s, sink),
@@ -233,7 +235,7 @@ unsafe fn fail_dependants(first: Option<Entry>, error: &Error) {
     }
 }
 
-/// Whose wait an entry stands for; none if it is the observers.
+/// The command whose wait an entry stands for; none if it is the observers.
 ///
 /// # Safety
 /// The entry's word is alive.
@@ -300,7 +302,7 @@ pub(super) unsafe fn broadcast_dropped(
     if looked_at {
         wake_and_call_back();
     }
-    // The usual end, without a second look at what is known here.
+    // The usual end, without a second look at facts that are known here.
     if !failed
         && s.references.load(Ordering::Acquire) == 1
         && s.extension.get().is_none()
@@ -314,8 +316,8 @@ pub(super) unsafe fn broadcast_dropped(
     unsafe { release(slot) };
 }
 
-/// The end of a queue's sentinel: a user's code is called when the dependants and whoever waits for the queue have been resolved
-/// and told, for it may wait for any of them.
+/// The end of a queue's sentinel: a user's code is called when the dependants, and the watchers of the queue, have been
+/// resolved and told, for it may wait for any of them.
 ///
 /// # Safety
 /// `first` was taken from the closed notify list of `over`.
@@ -337,7 +339,7 @@ unsafe fn resolve_with_queue(
     }
 }
 
-/// Resolves what the entries of a closed list stand for; true as of [`resolve_entry`].
+/// Resolves the waits that the entries of a closed list stand for; true as of [`resolve_entry`].
 ///
 /// # Safety
 /// `first` was taken from the closed notify list of `over`.
@@ -357,11 +359,11 @@ unsafe fn resolve_entries(
     }
 }
 
-/// Resolves what an entry of a closed list stands for, which is one wait of a
-/// dependant; true if it is the observers, of whom wakers and callbacks are called last, or if this thread
-/// or a driver on it had to see to the dependant, so that there may be callbacks.
+/// Resolves one entry of a closed list, which is one wait of a dependant or the observers. True if it is the observers,
+/// whose wakers and callbacks are called last, or if this thread or a driver on it has run code for the dependant, so
+/// that there may be callbacks.
 ///
-/// In the middle of every command's end, so all that is rare is out of line.
+/// In the middle of every command's end, so all rare cases are out of line.
 ///
 /// # Safety
 /// `entry` was taken from the closed notify list of `over`, its next was read.
@@ -439,8 +441,8 @@ pub(super) unsafe fn resolve_list(
 /// some tens of them, and a core has a dozen in flight.
 const AHEAD: usize = 16;
 
-/// Fetches what follows in a notify list. A long one leads from the command
-/// enqueued last to the first, which mostly means downwards through memory.
+/// Fetches the next entries of a notify list. A long one leads from the command enqueued last to
+/// the first, which mostly means downwards through memory.
 #[inline]
 pub(super) fn prefetch_list(next: Entry, length: usize) {
     let slot = next.address().cast::<Slot>();

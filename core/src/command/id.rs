@@ -1,11 +1,11 @@
-//! Ids of events: which use of which slot.
+//! Ids of events: a slot, and the number of its use.
 
 use super::slot::{Glance, Slot};
 use crate::notify::ADDRESS_BITS;
 use std::ptr::NonNull;
 
-/// Which command an event belongs to: a slot and which use of it. Plain data;
-/// keeps nothing alive. Zero is no event.
+/// The command that an event belongs to: a slot, and one use of it. Plain data that keeps nothing
+/// alive. Zero is no event.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId(u64);
 
@@ -47,8 +47,8 @@ impl EventId {
             .is_none_or(|slot| slot.notify().closed(self.generation()).is_some())
     }
 
-    /// Waits for the end of the few instructions in which a command is over for its
-    /// queue, and somebody knows, while its list is not closed, if it is in them.
+    /// Waits, if a command is in the few instructions between its byte in the queue and its closed list, for the end of
+    /// these. Others may know of the byte.
     pub(crate) fn spin_until_closed(self) {
         let Some(slot) = self.slot() else { return };
         let place = |slot: Glance| (slot.queue(), slot.sequence());
@@ -58,7 +58,7 @@ impl EventId {
         if !queue.progress.has_passed(sequence) {
             return;
         }
-        // Whoever ends it has a few instructions to go, and calls nobody in them.
+        // The thread that ends it has a few instructions to go, and calls nobody in them.
         let mut spins = 0_u32;
         while !self.is_finished() {
             spins = spins.saturating_add(1);

@@ -1,9 +1,9 @@
-//! The log of commands: `debug` says what is enqueued, `trace` also with which
-//! bytes of which buffers it starts, and where they are.
+//! The log of commands. `debug` names each enqueued command. `trace` also has the bytes of buffers
+//! that it starts with, and their places.
 //!
-//! While nobody wants it, all it costs is [`is_wanted`], once per enqueue:
-//! whether a command's start is to be logged is decided then, and kept where
-//! only few commands have anything.
+//! Without a subscriber its cost is [`is_wanted`], once per enqueue. The enqueue also decides
+//! whether the command's start is logged, and keeps that in the command's extension, which only few
+//! commands have.
 
 use super::slot::Slot;
 use super::{Command, EventId};
@@ -34,7 +34,7 @@ pub(crate) struct Enqueued {
 }
 
 impl Enqueued {
-    /// Of a command under construction, if anybody may want it.
+    /// The record of a command under construction, if anybody may want it.
     pub(crate) fn of(
         slot: &Slot,
         id: EventId,

@@ -7,15 +7,14 @@
 //!
 //! The life of a command:
 //!
-//! 1. An enqueue takes a slot, writes the body, takes the trackers of all its
-//!    memory together, opens its notify list, and registers an edge with every
-//!    event that it waits for and that is not over (`crate::queue::enqueue`).
+//! 1. An enqueue takes a slot, writes the body, takes the trackers of all its memory together, and
+//!    opens its notify list. It registers an edge with every event that it waits for and that is
+//!    not over (`crate::queue::enqueue`).
 //! 2. The thread that resolves the last wait owns the command and hands it to its
 //!    driver. A worker of that driver runs it next itself.
-//! 3. The driver [starts](Command::start) it, does what its
-//!    [`Operation`](crate::operation::Operation) says and
-//!    [finishes](Command::finish) it, exactly once. A command that is dropped
-//!    unfinished fails with an error that says so: nothing is lost.
+//! 3. The driver [starts](Command::start) it, does the work of its
+//!    [`Operation`](crate::operation::Operation) and [finishes](Command::finish) it, exactly once.
+//!    A command that is dropped unfinished fails with an error that says so: nothing is lost.
 //! 4. Finishing is `broadcast`. In this order: the body is dropped, the progress
 //!    byte is set, the notify list is closed, the queue's watchers are served, the
 //!    dependants are resolved, observers are told, and the owner's reference is
@@ -75,8 +74,8 @@ impl Command {
         running::within(self.0.0, run)
     }
 
-    /// Fetches what is likely to be run soon after this command: the slots that
-    /// were enqueued next.
+    /// Fetches the commands that are likely to run soon after this one: the slots that were
+    /// enqueued next.
     #[inline]
     pub fn prefetch_following(&self) {
         let ahead = self.0.0.as_ptr().wrapping_add(4);
@@ -134,7 +133,7 @@ impl Command {
         }
     }
 
-    /// What profiling, traces and logs want to know of the start.
+    /// Notes the facts of the start that profiling, traces and logs need.
     #[cold]
     fn note_start(&self, extension: &Extension, time: Option<u64>) {
         if let Some(times) = &extension.times {
@@ -179,7 +178,8 @@ impl Command {
         if slot.state.is_poisoned() {
             let raw = slot.work.load(Ordering::Acquire);
             if raw != 0 {
-                // SAFETY: the first poisoner put its cause there, and only who ends the command takes it; it is not dropped here.
+                // SAFETY: the first poisoner put its cause there, and only the owner that ends the command takes it; it
+                // is not dropped here.
                 let cause = unsafe { ManuallyDrop::new(Error::from_raw(raw)) };
                 return Error::clone(&cause);
             }
@@ -213,9 +213,8 @@ impl Command {
         }
     }
 
-    /// Does a started command that [needs no device](crate::command::CommandView::needs_no_device):
-    /// ends it, or, if it is a recorded graph, hands over the first of its
-    /// commands, of which the last will end it.
+    /// Does the work of a started command that [needs no device](crate::command::CommandView::needs_no_device): ends it,
+    /// or, if it is a recorded graph, hands over the first of its commands. The last of them ends it.
     pub fn finish_without_device(self, sink: &mut impl ReadySink) {
         match self.vtable().rare.begin {
             Some(begin) => begin(self, sink),
@@ -228,7 +227,7 @@ impl Drop for Command {
     #[cold]
     fn drop(&mut self) {
         if crate::process::is_forked() {
-            // Other threads may have had the locks of what waits for it. It is kept as it is.
+            // Other threads may have had the locks of its dependants. It is kept as it is.
             return;
         }
         let error = ErrorKind::Device {
@@ -247,7 +246,7 @@ pub(crate) fn retain(slot: NonNull<Slot>) {
     // SAFETY: the caller holds a reference.
     let references = &unsafe { slot.as_ref() }.references;
     if references.fetch_add(1, Ordering::Relaxed) > MOST_REFERENCES {
-        // As of `Arc`: only a program that forgets handles comes here, and one more round would free what is in use.
+        // As `Arc` does: only a program that forgets handles comes here, and one more round would free a slot in use.
         std::process::abort();
     }
 }
@@ -289,7 +288,7 @@ unsafe fn free(slot: NonNull<Slot>) {
     unsafe { slab::give(slot) };
 }
 
-/// Drops what few slots hold.
+/// Drops the parts of a slot that few commands have.
 ///
 /// # Safety
 /// Nothing refers to this use of the slot any more.
@@ -309,8 +308,8 @@ unsafe fn clean(slot: NonNull<Slot>, failed: bool) {
     }
 }
 
-/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value of the user's, whose destructor
-/// may block.
+/// Drops an error, in the middle of an end or as the last handle goes. The error may carry a value of the user's, whose
+/// destructor may block.
 #[cold]
 pub(crate) fn discard(error: Error) {
     publish();

@@ -1,4 +1,4 @@
-//! A command as whoever is to run it has it, and where those go that it makes ready.
+//! A command as its owner has it, and the sink of the commands that its end makes ready.
 
 use super::slot::Slot;
 use super::view::CommandView;
@@ -6,8 +6,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// A command whose waits are resolved (or, at `submit`, about to be): owned by
-/// whoever is to run it.
+/// A command whose waits are resolved (or, at `submit`, about to be), owned by the driver or thread
+/// that is to run it.
 #[repr(transparent)]
 pub struct Command(pub(super) CommandView);
 
@@ -23,7 +23,7 @@ impl std::ops::Deref for Command {
     }
 }
 
-/// Where the dependants go that a finished command makes ready.
+/// The receiver of the dependants that a finished command makes ready.
 pub trait ReadySink {
     /// Takes the command if this sink's owner runs it, or gives it back, to be
     /// handed to its own driver.
@@ -47,8 +47,8 @@ impl<S: ReadySink + ?Sized> ReadySink for &mut S {
     }
 }
 
-/// That the dependants of a command begin to be gone through, or have been. The core makes it alone, and ends what it has
-/// begun. A sink may pass it on.
+/// A notice that a thread begins to go through the dependants of a command, or has done so. The core makes it alone, and
+/// ends each that it has begun. A sink may pass it on.
 ///
 /// ```compile_fail,E0423
 /// use quipu_scheduler::command::{Gather, ReadySink, ToDrivers};
@@ -82,7 +82,7 @@ impl Command {
         ManuallyDrop::new(self).0.0.cast()
     }
 
-    /// Where the command is, without giving it up.
+    /// The address of the command, without giving it up.
     #[inline]
     pub(crate) fn as_raw(&self) -> NonNull<()> {
         self.0.0.cast()

@@ -1,6 +1,6 @@
 //! Recorded graphs, as commands and drivers see them: the commands, and the launch that is being played.
 //!
-//! Its queues, buffers and launches are the floor of graphs' to know ([`crate::graph`]).
+//! The queues, buffers and launches of a graph belong to the floor of graphs ([`crate::graph`]).
 
 use super::slot::Slot;
 use super::view::CommandView;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 #[derive(Clone)]
 pub struct Graph(pub(crate) Arc<Shared>);
 
-/// That one command of a graph waits for another.
+/// An edge: one command of a graph waits for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
     /// The number of the command waited for: lower than that of the one that waits.
@@ -39,34 +39,34 @@ pub(crate) struct Recorded {
 #[derive(Default)]
 pub(crate) struct Commands(pub(crate) Vec<Recorded>);
 
-/// What a graph is, and its launch.
+/// A graph and its launch.
 pub(crate) struct Shared {
     pub(crate) commands: Commands,
     /// The last of the commands is the end.
     pub(crate) end: u32,
     /// The last recorded first.
     pub(crate) roots: Box<[u32]>,
-    /// What has to be renewed for each launch: commands with timestamps, or of a sync domain.
+    /// The commands that have to be renewed for each launch: with timestamps, or of a sync domain.
     pub(crate) renewed: Box<[u32]>,
     pub(crate) taken: OnceLock<Taken>,
     /// The launch that is being played.
     pub(crate) launch: AtomicPtr<Slot>,
     /// The error of the first command that failed, and its number.
     pub(crate) failure: Mutex<Option<(u32, Error)>>,
-    /// What the floor of graphs knows besides: a `Surroundings` (`graph`). Last: the context, and the queues that commands
-    /// point to.
+    /// The other facts of the floor of graphs: a `Surroundings` (`graph`). Last: the context, and the queues that
+    /// commands point to.
     pub(crate) surroundings: Box<dyn Any + Send + Sync>,
 }
 
-/// What a driver has made of a graph.
+/// The object that a driver has made of a graph.
 pub(crate) struct Taken {
     pub(crate) driver: Arc<dyn Router>,
     pub(crate) made: Box<dyn Any + Send + Sync>,
 }
 
-// SAFETY: slots are touched as `graph` says: by those who own the commands.
+// SAFETY: slots are touched as `graph` says: by the owners of the commands.
 unsafe impl Send for Shared {}
-// SAFETY: what is shared of a slot is a `CommandView`, which is `Sync`; the rest is touched as `graph` says.
+// SAFETY: the shared part of a slot is a `CommandView`, which is `Sync`; the rest is touched as `graph` says.
 unsafe impl Sync for Shared {}
 
 impl Graph {
@@ -74,8 +74,8 @@ impl Graph {
         &self.0
     }
 
-    /// How many commands a launch runs: those recorded, and migrations and markers
-    /// that were needed between them.
+    /// The number of commands that a launch runs: those recorded, and the migrations and markers
+    /// between them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.end as usize
@@ -87,8 +87,8 @@ impl Graph {
         self.len() == 0
     }
 
-    /// Calls `look` with each command, in an order in which they may run, and with what it waits for: for a
-    /// driver that takes the graph as one.
+    /// Calls `look` with each command and its waits, in an order in which the commands may run: for
+    /// a driver that takes the graph as one.
     pub fn for_each_command(&self, mut look: impl FnMut(&CommandView, &[Edge])) {
         for recorded in &self.0.commands.0[..self.len()] {
             // SAFETY: the graph keeps its commands and their bodies, which no launch ends (`Commands`).
@@ -97,7 +97,7 @@ impl Graph {
         }
     }
 
-    /// What the driver that has taken this graph made of it, if that is a `T`.
+    /// The object that the driver made of this graph as it took it, if that is a `T`.
     #[must_use]
     pub fn taken<T: Any>(&self) -> Option<&T> {
         self.0.taken.get()?.made.downcast_ref()
@@ -124,7 +124,7 @@ impl Shared {
             .is_some_and(|taken| is_same(&*taken.driver, driver))
     }
 
-    /// What the command's slot has in its word of this name as a launch starts.
+    /// The value of the word `work` of the command's slot as a launch starts.
     #[cold]
     pub(crate) fn work(&self, index: u32) -> u64 {
         self.commands.0[index as usize].work

@@ -10,22 +10,20 @@
 //! * A free slot is marked by a bit in its chunk. Slots are handed out in
 //!   address order, by the thread that owns the chunk: a graph enqueued in one
 //!   go is laid out in enqueue order and streams through the cache.
-//! * A slot whose generation has reached `RETIRE_AT` is not marked free
-//!   but retired, so a handle never matches a later use of its slot. Retired
-//!   slots come back through `recycle_retired`, once nothing remembers
-//!   a handle to a finished command: trackers, gates and lists of waits that were joined.
+//! * A slot whose generation has reached `RETIRE_AT` is not marked free but retired, so a handle
+//!   never matches a later use of its slot. Retired slots come back through `recycle_retired`, once
+//!   nothing remembers a handle to a finished command: trackers, gates and joined lists of waits.
 //!
 //! Protocol:
 //!
 //! 1. A thread takes a whole chunk with free slots from the shared list and
 //!    claims all its free bits at once (one exchange for up to 85 commands).
-//! 2. Whoever frees a slot collects bits of one chunk in a thread-local mask
-//!    and gives them back with one read-modify-write when it moves to another
-//!    chunk or goes idle ([`flush`]).
+//! 2. A thread that frees a slot collects bits of one chunk in a thread-local mask and gives them
+//!    back with one read-modify-write when it moves to another chunk or goes idle ([`flush`]).
 //! 3. A chunk is *listed* (in the shared list) or *owned* (by a thread) or
 //!    neither; giving bits back to a chunk that is neither lists it.
-//! 4. A [child of `fork`](crate::process) leaves the shared lists alone: another thread may have had them locked. It takes what its
-//!    thread owns, and new chunks.
+//! 4. A [child of `fork`](crate::process) leaves the shared lists alone: another thread may have had them locked. It
+//!    takes the slots that its thread owns, and new chunks.
 
 use super::slot::Slot;
 use crate::limits::RETIRE_AT;
@@ -40,7 +38,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Bytes of a chunk, and its alignment.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Slots in a chunk: what fits behind a header of one cache line.
+/// Slots in a chunk: the number that fits behind a header of one cache line.
 const SLOTS: usize = (CHUNK_BYTES - 64) / size_of::<Slot>();
 const WORDS: usize = SLOTS.div_ceil(64);
 const ALL: Mask = {
@@ -51,7 +49,7 @@ const ALL: Mask = {
 
 type Mask = [u64; WORDS];
 
-/// How many slots ahead of the one handed out are fetched.
+/// The number of slots between the one handed out and the one that is fetched.
 const AHEAD: usize = 6;
 
 const IDLE: u8 = 0;
@@ -164,7 +162,7 @@ fn fresh_memory(chunks: usize) -> NonNull<u8> {
 /// Chunks that are allocated together: 4 MiB.
 const REGION_CHUNKS: usize = 256;
 
-/// What is left of the last region.
+/// The unused rest of the last region.
 struct Region {
     next: usize,
     left: usize,
@@ -257,7 +255,7 @@ struct Local {
     sink: Sink,
 }
 
-/// Gives back what a thread holds when it ends.
+/// Gives back the chunks and slots of a thread when it ends.
 struct Exit;
 
 impl Drop for Exit {
@@ -272,8 +270,8 @@ impl Drop for Exit {
 }
 
 thread_local! {
-    // No destructor of its own: usable while a thread's other locals are
-    // dropped. `EXIT` gives back what is held.
+    // No destructor of its own: usable while a thread's other locals are dropped. `EXIT` gives back
+    // its content.
     static LOCAL: std::mem::ManuallyDrop<Local> = const {
         std::mem::ManuallyDrop::new(Local {
             source: Source { chunk: Cell::new(None), free: LocalMask::empty() },
@@ -289,8 +287,8 @@ impl Local {
         if let Some(chunk) = self.source.chunk.get()
             && let Some(index) = self.source.free.take_first()
         {
-            // The slots after this one come next, and were last written by the
-            // core that ran what was in them.
+            // The slots after this one come next, and were last written by the core that ran the
+            // commands in them.
             let ahead = chunk.0.as_ptr().cast::<Slot>().wrapping_add(index + AHEAD);
             for line in 0..3 {
                 prefetch_for_writing(ahead.wrapping_byte_add(64 + 64 * line));
@@ -304,7 +302,7 @@ impl Local {
     fn take_slow(&self) -> NonNull<Slot> {
         // Registers the thread's exit hook; harmless if it is already exiting.
         let _ = EXIT.try_with(|_| ());
-        // What this thread has just freed may be all there is.
+        // The slots that this thread has just freed may be all there are.
         self.flush();
         if let Some(old) = self.source.chunk.take() {
             release(old, [0; WORDS]);
@@ -492,7 +490,7 @@ mod tests {
 
     #[test]
     fn memory_is_reused_across_threads() {
-        // So many that what other tests take meanwhile is little beside it.
+        // So many that the slots that other tests take meanwhile are few beside it.
         let rounds = if cfg!(miri) { 100 } else { 1000 };
         let before = reserved_bytes();
         for _ in 0..rounds {

@@ -56,7 +56,7 @@ pub(crate) const PAYLOAD_BYTES: usize = 8 * PAYLOAD_WORDS;
 /// Edges that fit inline; more are kept in the extension.
 pub(crate) const INLINE_EDGES: usize = 3;
 
-/// Where a command stands.
+/// The state of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Phase {
@@ -100,7 +100,7 @@ pub enum Kind {
     Read,
     /// A buffer's content brought to another memory space.
     Migrate,
-    /// Nothing, after what it waits for.
+    /// Does nothing, after its waits.
     Marker,
     /// Nothing, after all before it; all after it wait for it.
     Barrier,
@@ -145,7 +145,7 @@ impl Kind {
 pub(crate) type Run =
     unsafe fn(*mut u8, &[crate::access::RawArgument], std::ops::Range<u32>) -> Result<(), Error>;
 
-/// What a kind of command's body can do: one static table per body type.
+/// The functions of a kind of command's body: one static table per body type.
 pub(crate) struct Vtable {
     /// The command's kind.
     pub(crate) kind: Kind,
@@ -159,9 +159,9 @@ pub(crate) struct Vtable {
     /// The kernel as code for other devices, if it has any: alive for as long as
     /// the state is.
     pub(crate) portable: unsafe fn(*const u8) -> Option<*const dyn PortableKernel>,
-    /// Whether a launch of so many work-groups is known to be over in a few microseconds.
+    /// Tells whether a launch of so many work-groups is known to end within a few microseconds.
     pub(crate) brief: unsafe fn(*const u8, u32) -> bool,
-    /// What few kinds do.
+    /// The functions that few kinds have.
     pub(crate) rare: Rare,
     /// Drops the state, if that does anything.
     pub(crate) drop: Option<unsafe fn(*mut u8)>,
@@ -170,7 +170,7 @@ pub(crate) struct Vtable {
 /// Finds the user event that a command opens, in its state.
 pub(crate) type Opens = unsafe fn(*const u8) -> Option<NonNull<Slot>>;
 
-/// What few kinds of commands do: a reservation of the host's, and a graph.
+/// The functions of few kinds of commands: a reservation of the host's, and a graph.
 pub(crate) struct Rare {
     /// The user event that the command completes once its waits are over, if there is one. The command is not started.
     pub(crate) opens: Option<Opens>,
@@ -197,12 +197,12 @@ pub(crate) struct OverflowEdge {
     pub(crate) dependant: NonNull<Slot>,
 }
 
-/// What few commands need: kept out of the slot.
+/// The fields that few commands have, kept out of the slot.
 #[derive(Default)]
 pub(crate) struct Extension {
     /// All arguments, when there are more than fit inline.
     pub(crate) arguments: Option<Box<[PackedAccess]>>,
-    /// Which of the arguments have rows with gaps between them, and these.
+    /// The arguments that have rows with gaps between them, by index, with these rows.
     pub(crate) regions: Box<[(usize, Region)]>,
     /// Overflow edges.
     pub(crate) edges: Box<[OverflowEdge]>,
@@ -214,16 +214,16 @@ pub(crate) struct Extension {
     pub(crate) logged: bool,
 }
 
-/// Nanoseconds on the process's clock; zero for what has not happened.
+/// Nanoseconds on the process's clock; zero for a state that the command has not reached.
 #[derive(Default)]
 pub(crate) struct Times {
     pub(crate) queued: AtomicU64,
     pub(crate) submitted: AtomicU64,
     pub(crate) started: AtomicU64,
     pub(crate) ended: AtomicU64,
-    /// Ids of what it waits for, for the trace.
+    /// Ids of the events that the command waits for, for the trace.
     pub(crate) waits: std::sync::Mutex<Vec<u64>>,
-    /// Which of the device's lanes ran it.
+    /// The lane of the device that ran the command.
     pub(crate) lane: AtomicU32,
     /// The command's number in the trace.
     pub(crate) number: AtomicU64,
@@ -353,7 +353,7 @@ impl Slot {
         unsafe { Argument::all_of_live_command(packed) }
     }
 
-    /// Where the body's state is.
+    /// The address of the body's state.
     #[inline]
     pub(crate) fn state_pointer(&self) -> *mut u8 {
         let count = usize::from(self.argument_count.get());
@@ -394,8 +394,8 @@ impl Slot {
         self.sequence.set(u64::from(index) << 32 | u64::from(state));
     }
 
-    /// Of a command of a recorded graph: the graph, which command of it this is,
-    /// and how its state word starts.
+    /// The place of a command of a recorded graph: the graph, the command's index there, and the first value of its state
+    /// word.
     #[inline]
     pub(crate) fn place(&self) -> (*const Shared, u32, u32) {
         debug_assert!(self.recorded.get());
@@ -420,7 +420,7 @@ impl Slot {
     }
 }
 
-/// A slot as somebody sees it who keeps nothing of what is in it: see the module.
+/// A view of a slot for a caller that keeps nothing in it alive: see the module.
 #[derive(Clone, Copy)]
 pub(crate) struct Glance(&'static Slot);
 
@@ -449,7 +449,7 @@ impl Glance {
         self.0.sequence.get()
     }
 
-    /// What a command that is or was in the slot can do.
+    /// The functions of a command that is or was in the slot.
     #[inline]
     pub(crate) fn vtable(self) -> Option<&'static Vtable> {
         self.0.vtable.get()
@@ -461,7 +461,7 @@ impl Glance {
         self.0.is_refused()
     }
 
-    /// What `look` sees of the event of this generation; none if it is over, so that what was seen may be another's.
+    /// The result of `look` on the event of this generation. None if the event is over: then the fields may be another's.
     pub(crate) fn of<R>(self, generation: u32, look: impl FnOnce(Self) -> R) -> Option<R> {
         look_while_open(&self.0.notify, generation, || look(self))
     }
@@ -469,7 +469,7 @@ impl Glance {
     /// The slot.
     ///
     /// # Safety
-    /// The caller holds a reference to what is in it.
+    /// The caller holds a reference to the slot's command.
     #[inline]
     pub(crate) unsafe fn held(self) -> &'static Slot {
         self.0

@@ -1,5 +1,5 @@
-//! Commands whose end is held up: the byte in their queue is set, their list is
-//! still open. Nobody may see both.
+//! Commands whose end is held up: the byte in their queue is set, their list is still open. No
+//! caller may see both.
 
 use super::{Command, ToDrivers};
 use crate::driver::Notification;
@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Who ends a command cannot be told that somebody looks, only be kept waiting for
-/// some turns after: so each test is repeated.
+/// The number of times that each test is repeated. The thread that ends a command cannot be told that another looks at
+/// it, only be kept waiting for some turns after.
 const ROUNDS: u32 = 10;
 const TURNS: u32 = if cfg!(miri) { 100 } else { 500 };
 
-/// Keeps what is ready for the test to end; or panics, if it is to.
+/// Keeps ready commands for the test to end, or panics if the test says so.
 #[derive(Default)]
 struct Hoard(Mutex<Vec<Command>>, AtomicBool);
 
@@ -111,12 +111,12 @@ impl Stage {
         self.context.queue(&self.devices[1], options).unwrap()
     }
 
-    /// How many commands the driver has that are ready.
+    /// The number of ready commands that the driver has.
     pub(super) fn ready(&self) -> usize {
         self.hoard.0.lock().unwrap().len()
     }
 
-    /// Ends all that is ready, and what that makes ready.
+    /// Ends all ready commands, and those that become ready by that.
     pub(super) fn end_all(&self) {
         let next = || self.hoard.0.lock().unwrap().pop();
         while let Some(command) = next() {
@@ -125,7 +125,7 @@ impl Stage {
         }
     }
 
-    /// Ends all that is ready, and what that makes ready, with such an error.
+    /// Ends all ready commands, and those that become ready by that, with this error.
     pub(super) fn fail_all(&self, error: impl Fn() -> Error) {
         let next = || self.hoard.0.lock().unwrap().pop();
         while let Some(command) = next() {

@@ -1,5 +1,5 @@
-//! A user's code is called with nothing locked, and what it does keeps nothing from ending: what an error carries, how it
-//! is shown, and a subscriber of the log.
+//! A user's code is called with nothing locked, and nothing that it does keeps a command from ending. Such code is in an
+//! error, in an error's text, and in a subscriber of the log.
 
 use super::tests::Stage;
 use super::{Command, ToDrivers};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Metadata, Subscriber, span};
 
-/// For what happens at once, or never.
+/// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(120);
 const SIZE: u64 = 8;
 
@@ -26,7 +26,7 @@ fn another_can(call: impl FnOnce() + Send + 'static) -> bool {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         call();
-        // Who asks may have given up.
+        // The thread that asks may have given up.
         let _ = tell.send(());
     });
     told.recv_timeout(PATIENCE).is_ok()
@@ -66,7 +66,7 @@ impl Display for OnDrop {
     }
 }
 
-/// An error that says, as the last of it is dropped, whether another thread can enqueue what uses the memory.
+/// An error that says, as its last clone is dropped, whether another thread can enqueue a command that uses the memory.
 fn error_of(queue: &Queue, memory: &MemoryRef, tell: &mpsc::Sender<bool>) -> Error {
     let (queue, memory, tell) = (queue.clone(), memory.clone(), tell.clone());
     let tell = Mutex::new(tell);
@@ -177,7 +177,7 @@ fn events_of(gates: &[UserEvent]) -> Vec<Event> {
     gates.iter().map(UserEvent::event).collect()
 }
 
-/// Enqueues what waits for a list that is joined.
+/// Enqueues a command that waits for a list that is joined.
 fn join(queue: &Queue, gates: &[UserEvent]) {
     let request = Request {
         waits: &events_of(gates),
@@ -215,7 +215,7 @@ fn fail_a_joined_list(
     }
     command.finish(Err(error.into()), &mut ToDrivers);
     gates.into_iter().for_each(UserEvent::complete);
-    // What waited has failed.
+    // The commands that waited have failed.
     stage.end_all();
     told
 }
@@ -301,7 +301,7 @@ fn what_a_refused_recording_was_given_is_dropped_with_nothing_locked() {
     assert!(told.recv_timeout(2 * PATIENCE).unwrap());
 }
 
-/// What a driver sees that starts a command before it owns it.
+/// A driver that starts a command before it owns it finds the cause of a poison.
 #[test]
 fn the_cause_of_a_poison_is_there_before_its_flag() {
     let stage = Stage::new(false);
@@ -331,7 +331,8 @@ fn the_cause_of_a_poison_is_there_before_its_flag() {
     assert!(event.wait().unwrap_err().to_string().contains("a test"));
 }
 
-/// A driver may start a command before it is its own, and again when it is: what it forgets of the first time is not lost.
+/// A driver may start a command before it owns it, and again afterwards: the cause stays though it forgets the first
+/// start.
 #[test]
 fn the_cause_of_a_refusal_is_there_however_often_a_command_is_started() {
     let stage = Stage::new(false);
@@ -386,8 +387,8 @@ impl Subscriber for Listener {
 }
 
 fn listen<R>(heard: impl Fn(&str) + Send + Sync + 'static, during: impl FnOnce() -> R) -> R {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of another test, which
-    // has none.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
+    // another test, which has none.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     tracing::subscriber::with_default(Listener(Arc::new(heard)), during)
 }
@@ -508,7 +509,7 @@ fn whatever_panics_in_the_log_keeps_no_command_from_ending() {
     listen(panics, || {
         let (command, event) = stage.command();
         end_badly(command, &event);
-        // Nor what comes after it.
+        // Nor does anything after it.
         let (command, event) = stage.command();
         end_badly(command, &event);
     });

@@ -52,7 +52,7 @@ use std::sync::atomic::Ordering;
 pub struct CommandView(pub(super) NonNull<Slot>);
 
 // SAFETY: what a shared view gives does not change while its command is anybody's, or it is atomic or locked. Of a body's
-// state it gives what is `Sync` (a `PortableKernel`, what an `Operation` has), and to run it is `unsafe`.
+// state it gives what is `Sync` (a `PortableKernel`, the parts of an `Operation`), and to run it is `unsafe`.
 unsafe impl Sync for CommandView {}
 
 const _: () = {
@@ -94,7 +94,7 @@ impl CommandView {
         EventId::new(self.0, self.slot().notify.generation())
     }
 
-    /// Whose command it is, in a word: see [`QueueShared::route`].
+    /// The route of the command's queue, in a word: see [`QueueShared::route`].
     #[inline]
     #[must_use]
     pub fn route(&self) -> u64 {
@@ -133,7 +133,7 @@ impl CommandView {
         self.slot().label()
     }
 
-    /// What it accesses.
+    /// The command's accesses.
     #[inline]
     #[must_use]
     pub fn arguments(&self) -> &[Argument<'_>] {
@@ -150,7 +150,7 @@ impl CommandView {
             .map(|(_, region)| region)
     }
 
-    /// Where its body's state is.
+    /// The address of the body's state.
     #[inline]
     pub(crate) fn state_pointer(&self) -> *mut u8 {
         self.slot().state_pointer()
@@ -167,7 +167,7 @@ impl CommandView {
     /// arguments resolved by the driver. Unwinds if the body panics.
     ///
     /// # Errors
-    /// What the body returns.
+    /// The error that the body returns.
     ///
     /// # Safety
     /// The command was started; `arguments` point to its arguments' bytes,

@@ -23,8 +23,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A context. Clones are the same one; it ends when the last clone, queue and
-/// buffer is gone and what was enqueued is over.
+/// A context. Clones are the same one; it ends when the last clone, queue and buffer is dropped and
+/// all its commands are over.
 #[derive(Clone)]
 pub struct Context(Arc<ContextShared>);
 
@@ -159,13 +159,13 @@ impl Context {
         }
     }
 
-    /// Why the context is lost, if it is.
+    /// The reason for which the context is lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&Error> {
         self.0.lost()
     }
 
-    /// Marks the context as lost: from now on, enqueues fail; what runs goes on.
+    /// Marks the context as lost: from now on, enqueues fail. Commands that were enqueued go on.
     pub fn lose(&self, reason: &str) {
         let _ = self.0.lost.set(
             ErrorKind::ContextLost {
@@ -176,17 +176,16 @@ impl Context {
         process::note_loss();
     }
 
-    /// Poisons what was only in a device's memory, if no surviving device shares that, and marks the device
-    /// as lost. Called by drivers, before they fail what
-    /// they hold.
+    /// Poisons the bytes that were only in a device's memory, if no surviving device shares that, and marks the device as
+    /// lost. Drivers call it before they fail the commands that they hold.
     pub fn device_lost(device: &Device, reason: &str, memory_is_gone: bool) {
         let cause = Error::from(ErrorKind::DeviceLost {
             device: device.name().to_owned(),
             reason: reason.to_owned(),
         });
         let loses_memory = memory_is_gone && device.space() != SpaceId::HOST;
-        // A thread that sees the device marked must find what was there poisoned. A command that was enqueued between
-        // the two may have said since that its bytes are there.
+        // A thread that sees the device marked must find those bytes poisoned. A command that was enqueued between the
+        // two may have said since that its bytes are there.
         let mut without_copy = Vec::new();
         if loses_memory {
             without_copy.extend(Self::lose_space(device.space(), &cause));
@@ -202,10 +201,10 @@ impl Context {
         }
     }
 
-    /// Poisons what was valid only in a space, in all contexts; the labels of the buffers.
+    /// Poisons the bytes that were valid only in a space, in all contexts. Gives the labels of their buffers.
     fn lose_space(space: SpaceId, cause: &Error) -> Vec<String> {
         let mut without_copy = Vec::new();
-        // Dropped with nothing locked: what errors carry is a user's code.
+        // Dropped with nothing locked: errors carry a user's code.
         let mut replaced = Vec::new();
         for context in owner::all() {
             context.objects().for_each(|memory| {
@@ -224,7 +223,7 @@ impl Context {
         without_copy
     }
 
-    /// How many bytes the context's memory objects take in a space.
+    /// The number of bytes that the context's memory objects take in a space.
     #[must_use]
     pub fn bytes_in(&self, space: SpaceId) -> u64 {
         let mut bytes = 0;
@@ -236,7 +235,7 @@ impl Context {
         bytes
     }
 
-    /// As what its memory objects belong to.
+    /// The context as the owner of its memory objects.
     fn owner(&self) -> Arc<dyn Owner> {
         self.0.clone()
     }

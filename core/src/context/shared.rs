@@ -45,7 +45,7 @@ impl ContextShared {
         self.lost.get()
     }
 
-    /// The context's own queue, for what needs no device.
+    /// The context's own queue, for commands that need no device.
     pub(crate) fn internal_queue(&self) -> &Queue {
         self.internal
             .get_or_init(|| Queue::internal(self.this.clone(), self.id, Arc::new(NoDriver), None))
@@ -55,7 +55,7 @@ impl ContextShared {
     pub(crate) fn transfer_queue(&self, space: SpaceId) -> Option<Queue> {
         let mut transfers = lock(&self.transfers);
         let mut devices = self.devices.iter().filter(|d| d.space() == space);
-        // If all of its devices are lost, the driver fails what is brought.
+        // If all of its devices are lost, the driver fails the migration.
         let device = devices
             .clone()
             .find(|device| device.lost().is_none())
@@ -78,9 +78,9 @@ impl ContextShared {
         Some(queue)
     }
 
-    /// One event for a list of them, made by `make` unless the last list was
-    /// the same. Gives also the event that this one takes the place of: to drop that may drop an error, whose payload is a
-    /// user's code, so the caller drops it when it has handed over all that it has.
+    /// One event for a list of them, made by `make` unless the last list was the same. Gives also the event that this one
+    /// replaces. To drop that may drop an error, whose payload is a user's code, so the caller drops it when it has
+    /// handed over all its commands.
     pub(crate) fn join_waits(
         &self,
         events: &[Event],
@@ -199,7 +199,7 @@ unsafe impl Driver for NoDriver {
     }
 
     fn notify(&self, notification: Notification) {
-        // Markers are ended by whoever releases them; nothing else comes here.
+        // Markers are ended by the thread that releases them; nothing else comes here.
         drop(notification);
     }
 }

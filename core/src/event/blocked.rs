@@ -1,37 +1,37 @@
-//! Threads that wait, and what cannot be over before some command is.
+//! Threads that wait, and the search for waits that would never end.
 //!
-//! The core remembers of a command which others wait for it, and not what it waits for itself: the
-//! edges lead forward only. So whether a wait can end is found out by going forward from what the
-//! waiting thread keeps from ending.
+//! The core remembers the commands that wait for a command, and not the commands that it waits for
+//! itself: edges lead forward only. So the search goes forward from the commands that the waiting
+//! thread keeps from ending, to find out whether the wait can end.
 //!
 //! # The graph
 //!
-//! A command is *held* by others that it cannot end before. It is held by a command that
+//! A command is *held* by others if it cannot end before them. It is held by a command that
 //!
 //! 1. has it in its notify list;
 //! 2. has a smaller number in a queue that it waits for up to some number, as a barrier does;
-//! 3. is the end of a recorded graph, of whose launch it is the command;
-//! 4. holds what a thread waits for, without a deadline, that is inside of it;
-//! 5. has to be completed by it: the user event by which a mapping's turn is told that it has come.
+//! 3. is the end of a recorded graph, if the held command is the launch of that graph;
+//! 4. holds the goal of a thread that is inside of the held command, and waits without a deadline;
+//! 5. has to complete it: the user event that tells a mapping that its turn has come.
 //!
-//! What a thread waits for is held if each of the events is, or some command before it in its
-//! in-order queue is.
+//! The goal of a wait is held if each of its events is, or some command before it in its in-order
+//! queue is.
 //!
 //! # Waits that would never end
 //!
-//! A thread that is about to wait inside of commands goes forward from these. If it comes to what it
-//! would wait for, the wait would never end: of all that was gone through, the first to end would
-//! have to end after another one. Whoever closes a cycle last is refused: every other edge is there
-//! by then. A wait that ends at once, and one of a thread that is inside of no command, searches
+//! A thread that is about to wait inside of commands goes forward from these. If it comes to its
+//! goal, the wait would never end: of all commands on the way, the first to end would have to end
+//! after another one. The thread that closes a cycle last is refused: every other edge exists by
+//! then. A wait that ends at once, and one of a thread that is inside of no command, searches
 //! nothing.
 //!
 //! One kind of edge can come later: a command takes its number in a queue before its edges are
 //! registered, and a wait for the whole queue counts it already. So a thread that stays asleep
-//! searches again now and then (`Waiter::look`), and a wait that has become part of a cycle is given
-//! up with the same error. That is also how a long search is paid for: it may look at few commands
-//! at first, and at more the longer the wait has taken.
+//! searches again now and then (`Waiter::look`), and a wait that has become part of a cycle is
+//! given up with the same error. A long search is also spread in this way: it may look at few
+//! commands at first, and at more the longer the wait has taken.
 //!
-//! User events hold what waits for them but are held by nothing the core knows of: code may complete
+//! User events hold the commands that wait for them but are held by nothing that the core knows of: code may complete
 //! them at any time. So they are part of no cycle. The one of a mapping's turn is the core's own.
 //!
 //! # Why the search may look
@@ -45,8 +45,8 @@
 //! * A ready command that the searching thread owns ends only by that thread.
 //! * A user event that is noted here ends only after it was taken out, under the lock.
 //!
-//! So their slots stay in use, their lists open, and what was written to them before they were
-//! published stays as it is. What is published later is seen or not.
+//! So their slots stay in use, their lists open, and writes to them from before they were published
+//! stay as they are. Later writes are seen or not.
 
 use super::polling::Waiting;
 use super::{Clock, Event, SystemClock};
@@ -66,7 +66,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// What a thread waits for. Its events are referred to by the thread.
+/// The end that a thread waits for. The thread refers to its events.
 pub(super) enum Goal {
     /// The first of them to be over.
     Events(SmallVec<[NonNull<Slot>; 1]>),
@@ -78,12 +78,12 @@ pub(super) enum Goal {
 struct Blocked {
     number: u64,
     thread: Thread,
-    /// Since when, by the system's clock.
+    /// The begin of its wait, by the system's clock.
     since: Duration,
     /// The commands that it is inside of, innermost first.
     commands: SmallVec<[NonNull<Slot>; 2]>,
     goal: Goal,
-    /// It has a deadline.
+    /// True if it has a deadline.
     is_limited: bool,
 }
 
@@ -91,7 +91,7 @@ struct Registry {
     blocked: Vec<Blocked>,
     /// User events that are not over, with a context whose commands wait for each.
     host_events: BTreeSet<(NonNull<Slot>, u32)>,
-    /// How many of them each context has.
+    /// The number of host events that each context has.
     contexts: BTreeMap<u32, usize>,
     last: u64,
 }
@@ -110,7 +110,7 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// In the word `work` of a user event that nobody is to note any more: it ends, or the core itself
+/// The word `work` of a user event that nobody is to note any more: it ends, or the core itself
 /// completes it, which depends on nothing but its own context.
 pub(super) const UNNOTED: u64 = u64::MAX;
 
@@ -127,7 +127,7 @@ pub(crate) fn note_host_event(event: &Event, context: u32) {
 fn note_anew(event: &Event, context: u32) {
     let word = &event.slot().work;
     let mut registry = registry();
-    // Else it ends just now, and has taken out, or is about to, what was noted before.
+    // Else it ends just now, and has taken out, or is about to, the entry from before.
     let noted = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |known| {
         (known != UNNOTED).then_some(u64::from(context))
     });
@@ -165,7 +165,7 @@ pub(crate) fn wait_for_host(contexts: &[u32]) -> bool {
         .any(|context| registry.contexts.contains_key(context))
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Found,
@@ -175,18 +175,18 @@ enum Outcome {
     GivenUp,
 }
 
-/// How many commands are compared one by one before they are hashed.
+/// The number of commands that are compared one by one before they are hashed.
 const FEW: usize = 16;
 
 /// Goes forward from some commands, nearest first. See the module.
 struct Search {
-    /// What was reached, in this order, and the number of what it was reached from.
+    /// The commands that were reached, in this order, each with the number of the command that led to it.
     reached: SmallVec<[(NonNull<Slot>, Option<usize>); FEW]>,
     /// Their numbers, once they are more than a few.
     numbers: HashMap<NonNull<Slot>, usize>,
-    /// How many of them were gone on from.
+    /// The number of commands that the search has gone on from.
     done: usize,
-    /// Of each queue, the smallest number of a command that was reached, and that command.
+    /// For each queue, the smallest number of a command that was reached, and that command.
     queues: SmallVec<[(&'static Place, u64, usize); 4]>,
     most: usize,
 }
@@ -231,12 +231,12 @@ impl Search {
         self.reached.len() > self.most
     }
 
-    /// The number of what holds an event: itself, or what comes before it where that matters.
+    /// The number of the command that holds an event: the event's own, or one before it where that matters.
     ///
     /// # Safety
     /// The event is referred to by a registered thread or the caller.
     unsafe fn holder_of(&self, event: NonNull<Slot>) -> Option<usize> {
-        // SAFETY: as the caller promises: what is read was written before its event was given out.
+        // SAFETY: as the caller promises: the fields that are read were written before the event was given out.
         let s = unsafe { event.as_ref() };
         self.find(event).or_else(|| {
             let in_turn = s.in_order.get();
@@ -251,8 +251,8 @@ impl Search {
         self.queues.iter().find(below).map(|(_, _, number)| *number)
     }
 
-    /// The number of what holds a goal: of events, the last one's if each is held, or with `any` the
-    /// first one's that is.
+    /// The number of the command that holds a goal: of events, the last one's if each is held, or with `any` that of the
+    /// first event that is held.
     ///
     /// # Safety
     /// As [`Search::holder_of`], for each event.
@@ -284,7 +284,7 @@ impl Search {
     unsafe fn expand(&mut self, number: usize) {
         // SAFETY: it does not end, so the slot is in use and nobody writes what is read here.
         let s = unsafe { self.reached[number].0.as_ref() };
-        // SAFETY: its list is not closed, so what is in it waits, and its entries stay.
+        // SAFETY: its list is not closed, so the commands in it wait, and its entries stay.
         unsafe {
             each_dependant(&s.notify, |dependant| {
                 self.reach(dependant, Some(number));
@@ -301,7 +301,8 @@ impl Search {
             return;
         }
         if s.phase.load(Ordering::Relaxed) < Phase::Running as u8 {
-            // SAFETY: it is not started. It waits for what does not end, or is ready and the searching thread's.
+            // SAFETY: it is not started. It waits for a command that does not end, or is ready and the searching
+            // thread's.
             if let Some(opened) = unsafe { opened_by(s) } {
                 self.reach(opened, Some(number));
             }
@@ -343,7 +344,8 @@ impl Search {
     ) -> Outcome {
         loop {
             while self.done < self.reached.len() {
-                // SAFETY: it was reached from what does not end, and the registry is locked.
+                // SAFETY: it was reached from a command that does not end, and the registry is
+                // locked.
                 unsafe { self.expand(self.done) };
                 self.done += 1;
                 if is_found(self) {
@@ -382,7 +384,7 @@ impl Search {
     }
 }
 
-/// The user event that a command completes when its waits are over: so it holds what waits for that.
+/// The user event that a command completes when its waits are over: so it holds the commands that wait for that event.
 ///
 /// # Safety
 /// The command is not ready, or this thread's and not started.
@@ -392,7 +394,7 @@ unsafe fn opened_by(holder: &Slot) -> Option<NonNull<Slot>> {
     unsafe { opens(holder.state_pointer()) }
 }
 
-/// Calls `look` with what waits for the event of a list, until it says that it is enough.
+/// Calls `look` with the commands that wait for the event of a list, until `look` says that it has seen enough.
 ///
 /// # Safety
 /// Nobody closes the list meanwhile.
@@ -409,8 +411,7 @@ unsafe fn each_dependant(notify: &NotifyList, mut look: impl FnMut(NonNull<Slot>
     }
 }
 
-/// A thread's entry among those that wait, and what it waits for is [polled for](super::polling). Dropping it takes the entry
-/// out.
+/// A thread's entry among those that wait. The drivers [poll](super::polling) for it. Dropping it takes the entry out.
 pub(super) struct Entry(u64, Waiting);
 
 impl Drop for Entry {
@@ -429,8 +430,7 @@ impl Registry {
         }
     }
 
-    /// Why a wait of this thread would never end, as far as a search finds out that sees so many
-    /// commands.
+    /// The reason for which a wait of this thread would never end, if a search that looks at so many commands finds one.
     fn refusal(&self, goal: &Goal, most: usize) -> Option<Error> {
         let mut search = Search::new(most);
         for command in running::commands() {
@@ -446,8 +446,8 @@ impl Registry {
     }
 }
 
-/// The error of a wait for what the first command holds, which the last one holds: that is one that
-/// this thread is inside of.
+/// The error of a wait whose goal the first command holds. The last command holds the first one, and is one that this
+/// thread is inside of.
 fn never_ends(goal: &Goal, way: &[NonNull<Slot>]) -> Error {
     // SAFETY: none of them ends while the registry is locked, so their bodies are there.
     let label = |slot: &NonNull<Slot>| quiet_name(unsafe { slot.as_ref() }).to_owned();
@@ -570,8 +570,8 @@ pub(super) fn search_again(entry: &Entry, most: usize) -> Result<(), Error> {
     }
 }
 
-/// The index of the first of some commands that hold what this thread waits for, nearest first, as far as a search finds
-/// out that sees so many commands.
+/// The index of the first of some commands that hold the goal of this thread's wait, nearest first, if a search that
+/// looks at so many commands finds one.
 ///
 /// # Safety
 /// Each is ready, and does not end meanwhile: the caller owns it, or is counted among those that run it.
@@ -682,7 +682,7 @@ pub fn wait_graph() -> String {
     text
 }
 
-/// One line for each command on the way from what a goal is held by to where that began.
+/// Writes one line for each command on the way from the holder of a goal back to the first command.
 fn tell_way(
     text: &mut String,
     search: &Search,
@@ -702,7 +702,8 @@ fn tell_way(
                 let _ = writeln!(text, "  ... {} more ...", way.len() - MOST_NAMED - 1);
             }
             if index < MOST_NAMED || index + 1 == way.len() {
-                // SAFETY: it was reached from what does not end, and the registry is locked.
+                // SAFETY: it was reached from a command that does not end, and the registry is
+                // locked.
                 let s = unsafe { slot.as_ref() };
                 let _ = writeln!(
                     text,
@@ -751,8 +752,8 @@ fn describe(s: &Slot, name: Option<&str>) -> String {
     format!("'{name}' ({kind}, {queue}: {state})")
 }
 
-/// Where a user event was made, as its slot keeps it.
+/// The place in the source at which a user event was made, as its slot keeps it.
 pub(super) fn location(word: u64) -> Option<&'static Location<'static>> {
-    // SAFETY: null, or what `UserEvent::new` has put there: the address of a location, which is static.
+    // SAFETY: null, or the word that `UserEvent::new` has put there: the address of a location, which is static.
     unsafe { std::ptr::with_exposed_provenance::<Location<'static>>(word as usize).as_ref() }
 }

@@ -37,13 +37,13 @@ use waiting::{Deadline, join_first};
 pub struct Event {
     /// The slot, marked with [`ORDER_ALONE`].
     marked: NonNull<Slot>,
-    /// This future's place among the event's observers.
+    /// The place of this future among the event's observers.
     registration: Option<Box<Registration>>,
 }
 
-/// Set in the address of the slot: in a list of waits, the event's failure is not that of what waits. No field of its
-/// own, for every enqueue gives an event: a byte beside two words is moved in pieces, and what reads them back together
-/// has to wait until all that was stored before has reached the cache.
+/// Set in the address of the slot: in a list of waits, the event's failure does not fail the waiting command. No field of
+/// its own, for every enqueue gives an event. A byte beside two words is moved in pieces, and a load that reads them back
+/// together has to wait until all stores before it have reached the cache.
 const ORDER_ALONE: usize = 1;
 
 const _: () = assert!(
@@ -71,8 +71,8 @@ impl Event {
         }
     }
 
-    /// The same event for a list of waits in which it is an order alone: what waits for it is run after it however it
-    /// ends, where another's failure would be its own.
+    /// The same event for a list of waits in which it is an order alone: a command that waits for it is run after it
+    /// however it ends. The failure of any other event in the list fails the command.
     #[must_use]
     pub fn as_order(&self) -> Self {
         let mut event = self.clone();
@@ -101,38 +101,38 @@ impl Event {
         unsafe { self.slot_pointer().as_ref() }
     }
 
-    /// Which command it is.
+    /// The id of the event's command.
     #[inline]
     #[must_use]
     pub fn id(&self) -> EventId {
         EventId::new(self.slot_pointer(), self.slot().notify.generation())
     }
 
-    /// Where the queue of its command is, or was: that may have ended. None of the host's.
+    /// The place of the queue of its command, which may have ended. None of the host's.
     #[inline]
     pub(crate) fn queue(&self) -> Option<&'static Place> {
         self.slot().queue.get()
     }
 
-    /// How the command ended, or `None` if it has not: as its list says, and as
-    /// its queue does.
+    /// The way in which the command ended, or `None` if it has not: as its list says, and as its
+    /// queue does.
     fn closed(&self) -> Option<Closed> {
         self.closed_list().or_else(|| self.about_to_close())
     }
 
-    /// How the command ended, as far as its list says.
+    /// The way in which the command ended, as far as its list says.
     fn closed_list(&self) -> Option<Closed> {
         let notify = &self.slot().notify;
         notify.closed(notify.generation())
     }
 
-    /// How the command ended, if its queue knows already that it has. Its byte
-    /// there is set first, its list closed then: who has learnt of the byte, from
-    /// a marker, the queue, or a later command, must not hear from the event that
-    /// the command goes on, or that it ended well before it is said how.
+    /// The way in which the command ended, if its queue knows already that it has. Its byte there
+    /// is set first, and its list closed then. A thread that has learnt of the byte, from a marker,
+    /// the queue, or a later command, must not hear from the event that the command goes on, or
+    /// that it ended well before its list says how.
     fn about_to_close(&self) -> Option<Closed> {
         if crate::process::is_forked() {
-            // Whoever ends it is not here.
+            // The thread that ends it is in the parent.
             return None;
         }
         self.id().spin_until_closed();
@@ -152,10 +152,10 @@ impl Event {
         (!queue.progress.reached(end - 1)).then_some((queue, end - 1))
     }
 
-    /// True if the command is over, successfully or not, and for an in-order
-    /// queue all before it are. While it is not, this flushes what it may wait
-    /// for, so a loop that asks again and again ends. (In a callback it may not, if the event needs
-    /// another callback of this thread: wait there, which calls it.)
+    /// True if the command is over, successfully or not, and for an in-order queue all before it
+    /// are. While it is not, this flushes the commands that it may wait for, so a loop that asks
+    /// again and again ends. (In a callback it may not, if the event needs another callback of this
+    /// thread: wait there, which calls it.)
     #[must_use]
     pub fn is_complete(&self) -> bool {
         if self.is_visible() {
@@ -170,8 +170,8 @@ impl Event {
         self.closed().is_some() && self.is_in_turn()
     }
 
-    /// As [`Event::is_visible`], for who looks again and again until it is so:
-    /// only at the line that the end writes. May say so a little later.
+    /// As [`Event::is_visible`], for a thread that looks again and again until it is true. Looks
+    /// only at the line that the end writes, so it may be true a little later.
     fn is_seen_closed(&self) -> bool {
         self.closed_list().is_some() && self.is_in_turn()
     }
@@ -191,14 +191,14 @@ impl Event {
         Some(error)
     }
 
-    /// How it ended, or `None` while it has not.
+    /// The result of the command, or `None` while it is not over.
     #[must_use]
     pub fn result(&self) -> Option<Result<()>> {
         self.is_complete()
             .then(|| self.failure().map_or(Ok(()), Err))
     }
 
-    /// Where the command stands.
+    /// The state of the command.
     #[must_use]
     pub fn phase(&self) -> Phase {
         match self.closed() {
@@ -210,9 +210,9 @@ impl Event {
     }
 
     /// Asks that the command not be run. If it has not started, it fails with
-    /// [`ErrorKind::Cancelled`] once its waits are resolved, and so does what
-    /// depends on it; if it has, nothing happens. Nor does anything to a [`UserEvent`]'s own event, which
-    /// ends as whoever has that says.
+    /// [`ErrorKind::Cancelled`] once its waits are resolved, and so do the commands that depend on
+    /// it. If it has started, nothing happens. A [`UserEvent`]'s own event is not cancelled: it
+    /// ends as its owner says.
     pub fn cancel(&self) {
         self.slot().cancelled.store(true, Ordering::Relaxed);
     }
@@ -237,8 +237,8 @@ impl Event {
         self.join(None)
     }
 
-    /// Waits until the command is over, for so long at most. In a callback, others that this thread
-    /// is to call are not called meanwhile: they may take longer, or wait for what comes after this.
+    /// Waits until the command is over, for so long at most. In a callback, other callbacks that this thread is to call
+    /// are not called meanwhile: they may take longer, or wait for code after this wait.
     ///
     /// # Errors
     /// [`ErrorKind::TimedOut`] if it is not over by then (it goes on); else as
@@ -323,9 +323,9 @@ impl Event {
             callback(event.failure().map_or(Ok(()), Err));
         }));
         let observer = Observer::watching(call, Some(self.watch()));
-        // Flushed once it is registered: else what ends meanwhile would have it
-        // called here, by a thread that may hold what it waits for. What is enqueued
-        // later is flushed for it.
+        // Flushed once it is registered: else an event that ends meanwhile would have it called
+        // here, by a thread that may hold a lock that it waits for. Commands that are enqueued
+        // later are flushed for it.
         match self.register(&observer) {
             Some(_) => flush_for([self.queue()]),
             None => call_at_once(observer),
@@ -345,7 +345,8 @@ impl Event {
 
     /// Adds an observer; `None` if the event is over.
     fn register(&self, observer: &Arc<Observer>) -> Option<Registration> {
-        // Where all before it are over, there is only its own end to wait for: that costs less to be told of.
+        // If all before it are over, the wait is for its own end alone, which costs less to be told
+        // of.
         let all_before_are_over = |(queue, end): &(&Place, u64)| queue.progress.reached(end - 1);
         if let Some((queue, end)) = self.visible_at().filter(|at| !all_before_are_over(at)) {
             return queue
@@ -377,8 +378,8 @@ impl Event {
     }
 }
 
-/// When a command passed its four states, in nanoseconds on the process's
-/// clock; zero for what has not happened.
+/// The times at which a command passed its four states, in nanoseconds on the process's clock; zero
+/// for a state that it has not reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// Enqueued.
@@ -446,10 +447,9 @@ impl Future for Event {
                 if observer.replace_waker(context.waker()) {
                     fire(observer);
                 }
-                // It may have fired with the old waker meanwhile. And a command
-                // is over some time before its observers are told: who has
-                // waited for it is not to hear that it is not. The new waker is
-                // there already, so no end is missed.
+                // It may have fired with the old waker meanwhile. And a command is over some time
+                // before its observers are told: a caller that has waited for it is not to hear
+                // that it is not. The new waker is there already, so no end is missed.
                 if !observer.fired() && !self.is_complete() {
                     return Poll::Pending;
                 }
@@ -462,7 +462,8 @@ impl Future for Event {
             let observer = Observer::watching(wake, Some(self.watch()));
             if let Some(registration) = self.register(&observer) {
                 self.registration = Some(Box::new(registration));
-                // Flushed once it is registered: what is enqueued later is flushed for it.
+                // Flushed once it is registered: commands that are enqueued later are flushed for
+                // it.
                 flush_for([self.queue()]);
                 if !observer.fired() && !self.is_visible() {
                     return Poll::Pending;

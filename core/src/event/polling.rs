@@ -1,24 +1,23 @@
 //! Drivers that do not poll, because a user does: see `crate::polling`.
 //!
-//! * A driver is suspended while it has a guard and no thread waits. Guards and waits are counted. Both counts are changed
-//!   before the other one is looked at. So whoever changes one of them last sees both, and sets the drivers right under the
-//!   lock.
-//! * A wait that is over soon does not count. It does so from when it first sleeps, or from its beginning if there is a guard
-//!   by then.
+//! * A driver is suspended while it has a guard and no thread waits. Guards and waits are counted. Both counts are
+//!   changed before the other one is looked at. So the thread that changes one of them last sees both, and sets the
+//!   drivers right under the lock.
+//! * A short wait does not count. A wait counts from its first sleep, or from its beginning if there is a guard by then.
 
 use crate::router::{Router, is_same};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many guards there are.
+/// The number of guards.
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
-/// How many waits are counted.
+/// The number of waits that are counted.
 static WAITS: AtomicUsize = AtomicUsize::new(0);
 
 /// The drivers of all guards.
 struct Guarded {
     drivers: Vec<Arc<dyn Router>>,
-    /// Each of them, once for each time that it is there.
+    /// True if each of them is suspended, once for each time that it is in the list.
     are_suspended: bool,
 }
 
@@ -32,7 +31,7 @@ impl Guarded {
         GUARDED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// After one of the counts has changed.
+    /// Suspends or continues the drivers, after one of the counts has changed.
     fn set_right(&mut self) {
         let suspend = WAITS.load(Ordering::SeqCst) == 0;
         if std::mem::replace(&mut self.are_suspended, suspend) == suspend {
@@ -58,7 +57,7 @@ fn set_right_if_guarded() {
     }
 }
 
-/// From now on these drivers leave polling to a user: one guard more.
+/// Has these drivers leave polling to a user from now on: one guard more.
 pub(crate) fn suspend(drivers: impl Iterator<Item = Arc<dyn Router>>) {
     GUARDS.fetch_add(1, Ordering::SeqCst);
     let mut guarded = Guarded::lock();
@@ -91,11 +90,11 @@ pub(crate) fn resume<'a>(drivers: impl Iterator<Item = &'a dyn Router>) {
     GUARDS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// A thread waits, and what it waits for is polled for.
+/// A thread that waits, and that the drivers poll for.
 pub(crate) struct Waiting(());
 
 impl Waiting {
-    /// As long as what this gives lives, this thread waits.
+    /// Counts a wait until the result is dropped.
     pub(crate) fn begin() -> Self {
         WAITS.fetch_add(1, Ordering::SeqCst);
         set_right_if_guarded();

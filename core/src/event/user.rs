@@ -9,12 +9,12 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// An event that the host completes. Dropped without that, it fails, and what
-/// waits for it with it.
+/// An event that the host completes. If it is dropped without that, it fails, and the commands that
+/// wait for it fail with it.
 pub struct UserEvent {
     event: Event,
     open: bool,
-    /// For the error of who waits for it in vain.
+    /// For the error of a wait for it that would never end.
     made_at: &'static Location<'static>,
 }
 
@@ -49,8 +49,8 @@ impl UserEvent {
         }
     }
 
-    /// A new event, which the core itself completes: what waits for it depends on nothing but its own
-    /// context, and on no host.
+    /// A new event, which the core itself completes: the commands that wait for it depend on their
+    /// own context alone, and on no host.
     #[track_caller]
     pub(crate) fn internal() -> Self {
         let this = Self::new();
@@ -58,7 +58,7 @@ impl UserEvent {
         this
     }
 
-    /// Where it is, while it is not over.
+    /// The slot of the event, while it is not over.
     pub(crate) fn slot(&self) -> NonNull<Slot> {
         self.event.slot_pointer()
     }
@@ -69,14 +69,14 @@ impl UserEvent {
         self.event.clone()
     }
 
-    /// Completes it: what waits for it may run.
+    /// Completes it: the commands that wait for it may run.
     pub fn complete(mut self) {
         self.open = false;
         // SAFETY: the owning reference, given up once: `open` was true.
         unsafe { end(self.event.slot_pointer(), None) };
     }
 
-    /// Completes it as failed: what waits for it fails with this cause.
+    /// Completes it as failed: the commands that wait for it fail with this cause.
     pub fn fail(mut self, reason: &str) {
         self.open = false;
         let error = ErrorKind::FailedByHost {
@@ -93,7 +93,7 @@ impl UserEvent {
 /// The caller owns the event's owning reference and gives it up.
 unsafe fn end(slot: NonNull<Slot>, error: Option<Error>) {
     if crate::process::is_forked() {
-        // Other threads may have had the locks of what waits for it. It is kept as it is.
+        // Other threads may have had the locks of its dependants. It is kept as it is.
         std::mem::forget(error);
         return;
     }
@@ -108,7 +108,7 @@ unsafe fn end(slot: NonNull<Slot>, error: Option<Error>) {
     }
 }
 
-/// Where the user event in this slot was made.
+/// The place in the source at which the user event in this slot was made.
 pub(super) fn made_at(slot: &Slot) -> Option<&'static Location<'static>> {
     // Its number in a queue is that of no queue.
     slot.queue

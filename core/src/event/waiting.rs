@@ -1,4 +1,4 @@
-//! Host threads that wait, and how they do: as the driver of what they wait for says, or as a driver says whose threads they are.
+//! Host threads that wait, in the way of the driver of their goal, or of the driver whose threads they are.
 
 use super::blocked::{self, Goal};
 use super::polling;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where time comes from for waits with a timeout.
+/// The clock of waits with a timeout.
 pub trait Clock: Sync {
     /// The time now, since any fixed moment.
     fn now(&self) -> Duration;
@@ -44,7 +44,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// When a wait is given up.
+/// The time at which a wait is given up.
 #[derive(Clone, Copy)]
 pub(super) struct Deadline<'a> {
     /// A user's clock; none if it is the system's.
@@ -53,7 +53,7 @@ pub(super) struct Deadline<'a> {
 }
 
 impl<'a> Deadline<'a> {
-    /// So much later, by the system's clock.
+    /// The deadline after this time, by the system's clock.
     pub(super) fn after(timeout: Duration) -> Self {
         Self {
             clock: None,
@@ -61,7 +61,7 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// So much later, by a user's clock.
+    /// The deadline after this time, by a user's clock.
     pub(super) fn by(clock: &'a dyn Clock, timeout: Duration) -> Self {
         Self {
             clock: Some(clock),
@@ -116,11 +116,11 @@ pub fn will_poll(driver: *const ()) -> bool {
     SEES_TO.get() == driver
 }
 
-/// While it lives, the thread sees to a driver next, if to any.
+/// Says, while it lives, which driver the thread sees to next, if any.
 pub(crate) struct SeesTo(*const ());
 
 impl SeesTo {
-    /// It joins this driver.
+    /// Says that the thread joins this driver.
     pub(crate) fn join(driver: Option<&dyn Router>) -> Self {
         // Else another driver says how it waits, or that it must not. Inside of a command the wait may be refused, once all is
         // flushed.
@@ -131,7 +131,7 @@ impl SeesTo {
         }
     }
 
-    /// It, or another, flushes a queue of this driver.
+    /// Says that the thread, or another, flushes a queue of this driver.
     pub(crate) fn flush(driver: &dyn Router) -> Self {
         Self(SEES_TO.replace(std::ptr::from_ref(driver).cast()))
     }
@@ -143,7 +143,7 @@ impl Drop for SeesTo {
     }
 }
 
-/// True if this thread waits, and what is called here is called from within.
+/// True if this thread waits, and the caller runs within that wait.
 #[must_use]
 pub fn is_waiting() -> bool {
     !CURRENT.get().is_null()
@@ -154,7 +154,7 @@ thread_local! {
     static CURRENT: Cell<*const Waiter<'static>> = const { Cell::new(std::ptr::null()) };
 }
 
-/// While it lives, this thread is in a wait.
+/// Marks, while it lives, that this thread is in a wait.
 struct Current(*const Waiter<'static>);
 
 impl Current {
@@ -169,7 +169,7 @@ impl Drop for Current {
     }
 }
 
-/// Has this thread run what it is to run next, as far as its wait needs that.
+/// Has this thread run those of its commands that its wait needs.
 pub(crate) fn hand_over_needed() {
     hand_over_found(|ours| {
         // SAFETY: it is in the call that has set this (`Current`), which borrows it.
@@ -191,27 +191,27 @@ enum Target<'a> {
 pub struct Waiter<'a> {
     target: Target<'a>,
     deadline: Option<Deadline<'a>>,
-    /// The driver of what is waited for, or of one of several.
+    /// The driver of the goal, or of one of several events.
     driver: Option<&'a dyn Router>,
     watch: Watch,
     /// The wait that this one is a part of.
     whole: Option<&'a Waiter<'a>>,
 }
 
-/// What a wait that takes long is minded by.
+/// The watch over a wait that takes long.
 #[derive(Default)]
 struct Watch {
-    /// Among the threads that wait, once it sleeps or is inside of a command.
+    /// The wait's entry among the threads that wait, once it sleeps or is inside of a command.
     entry: RefCell<Option<blocked::Entry>>,
-    /// When it began, by the clock of the wait.
+    /// The beginning of the wait, by its clock.
     since: Cell<Duration>,
-    /// When it is looked after next, and how often it was.
+    /// The time of the next look after it, and the number of looks so far.
     due: Cell<Duration>,
     looks: Cell<usize>,
     is_logged: Cell<bool>,
-    /// Why it would never end, once that is found out.
+    /// The reason for which it would never end, once that is found out.
     refusal: OnceCell<Error>,
-    /// That of the wait's clock.
+    /// The panic of the wait's clock.
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
@@ -227,10 +227,10 @@ const LOOKS: [Duration; 4] = [
 /// thread run it then.
 const LOOKS_BEFORE_ALL: usize = 2;
 
-/// So many commands may be seen as a wait begins, and at each look so many times as many as before:
+/// The number of commands that a search may see as a wait begins. It grows by a factor at each look:
 /// a search takes little of the time that has passed.
 const FIRST_SEARCH: usize = 1 << 9;
-/// So many where it saves no more than to wake a thread.
+/// The number of commands that a search may see if it saves no more than to wake a thread.
 const SHORT_SEARCH: usize = 16;
 const SEARCH_GROWS: u32 = 5;
 
@@ -238,12 +238,12 @@ const SEARCH_GROWS: u32 = 5;
 static LOG_AFTER: AtomicU64 = AtomicU64::new(UNDECIDED);
 /// No wait is.
 const NEVER: u64 = 0;
-/// Nobody has said it yet, nor looked at the environment.
+/// No call has set the time yet, nor has the environment been read.
 const UNDECIDED: u64 = u64::MAX;
 
 /// Has every wait that takes longer logged, as a warning with the [wait graph](super::wait_graph);
-/// with `None`, no wait is. Stronger than what `QUIPU_WATCH` says in the environment. A wait is looked
-/// at while its thread sleeps.
+/// with `None`, no wait is. It overrules `QUIPU_WATCH` in the environment. A wait is looked at
+/// while its thread sleeps.
 pub fn log_waits_longer_than(time: Option<Duration>) {
     let most = u128::from(UNDECIDED - 1);
     let milliseconds = time.map_or(NEVER, |time| time.as_millis().clamp(1, most) as u64);
@@ -255,7 +255,7 @@ fn log_after() -> Option<Duration> {
     (!matches!(milliseconds, NEVER | UNDECIDED)).then(|| Duration::from_millis(milliseconds))
 }
 
-/// Does as `QUIPU_WATCH` says, unless somebody has said it already.
+/// Does as `QUIPU_WATCH` says, unless a call has set the time already.
 ///
 /// # Errors
 /// If the variable's value makes no sense.
@@ -267,17 +267,16 @@ pub(crate) fn watch_as_environment_says() -> Result<()> {
     Ok(())
 }
 
-/// How a thread of a driver waits, for whatever it may be.
+/// A function by which a thread of a driver waits, for any goal.
 pub type Joiner = fn(&Waiter<'_>) -> Result<()>;
 
 thread_local! {
     static JOINER: Cell<Option<Joiner>> = const { Cell::new(None) };
 }
 
-/// Says how this thread waits from now on; gives what was said before. For a
-/// driver whose commands may wait: a wait must not take the thread from the
-/// commands that it is to run, whoever brings about what is waited for. It ends
-/// in [`Waiter::rest`].
+/// Sets the function by which this thread waits from now on; gives the one that was set before. For
+/// a driver whose commands may wait: a wait must not take the thread from the commands that it is
+/// to run, whatever thread brings about the end of the wait. The function ends in [`Waiter::rest`].
 pub fn replace_joiner(joiner: Option<Joiner>) -> Option<Joiner> {
     JOINER.replace(joiner)
 }
@@ -286,8 +285,9 @@ thread_local! {
     static REFUSAL: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Says why this thread must not wait from now on, for whatever it may be, if it must not; gives what was said before. For
-/// a driver that goes on only when what it has called returns: what is waited for may be another's, and need this one.
+/// Forbids this thread to wait from now on, for any goal, and says why; `None` allows it. Gives the reason from before.
+/// For a driver that goes on only when its callee returns: the wait may be for a command of another driver that needs
+/// this thread.
 pub fn refuse_waits(why: Option<&'static str>) -> Option<&'static str> {
     REFUSAL.replace(why)
 }
@@ -302,20 +302,20 @@ thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says whether this thread does alone what there is to do, as one that steps a machine which has no thread: then no other takes
-/// anything over that becomes ready here. Gives what was said before.
+/// Says whether this thread does all work alone, as one that steps a machine without threads: then no other thread takes
+/// over commands that become ready here. Gives the value from before.
 pub fn work_alone(alone: bool) -> bool {
     ALONE.replace(alone)
 }
 
-/// True if this thread does alone what there is to do.
+/// True if this thread does all work alone.
 #[must_use]
 pub fn works_alone() -> bool {
     ALONE.get()
 }
 
-/// How often a waiter looks before it sleeps: about twenty microseconds. Being
-/// woken costs that much, and costs the waker a third of it.
+/// The number of looks of a waiter before it sleeps: about twenty microseconds. Being woken costs
+/// that much, and costs the waker a third of it.
 const SPINS: usize = 850;
 
 /// Looks for that long at so many things; true if it came about.
@@ -379,12 +379,12 @@ impl<'a> Waiter<'a> {
         self.whole.unwrap_or(self)
     }
 
-    /// What the clock of the wait says.
+    /// The time by the clock of the wait.
     fn now(&self) -> Duration {
         self.read(self.deadline.map_or(&SystemClock, Deadline::clock))
     }
 
-    /// True if what is waited for has happened; or never will, and the wait is given up.
+    /// True if the wait's goal has happened; or never will, and the wait is given up.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.is_refused() || self.has_happened()
@@ -401,8 +401,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Waits as this thread has to: as the driver of what is waited for says,
-    /// or, on a thread that a driver must not lose, as that one says.
+    /// Waits in the way of the driver of the goal, or, on a thread that a driver must not lose, in
+    /// the way of that driver.
     ///
     /// # Errors
     /// If waiting here could never end.
@@ -422,7 +422,7 @@ impl<'a> Waiter<'a> {
             }
         }?;
         if self.deadline.is_none() && !self.is_done() {
-            // Whoever waited for it came back too early.
+            // The joiner came back too early.
             self.sleep();
         }
         if let Some(panic) = self.watch.panic.take() {
@@ -434,7 +434,7 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// What a clock says. One of the user's may panic. Drivers do not expect that where they look at the time, so the wait
+    /// The time by a clock. A user's clock may panic. Drivers do not expect that where they look at the time, so the wait
     /// is late then, and panics when they are through with it.
     fn read(&self, clock: &dyn Clock) -> Duration {
         self.ask(|| clock.now()).unwrap_or(Duration::MAX)
@@ -445,7 +445,7 @@ impl<'a> Waiter<'a> {
         let _ = self.ask(|| clock.park(time));
     }
 
-    /// What a clock answers; nothing if it has panicked.
+    /// The answer of a clock; none if it has panicked.
     fn ask<R>(&self, ask: impl FnOnce() -> R) -> Option<R> {
         let panic = &self.whole().watch.panic;
         if panic.borrow().is_some() {
@@ -476,7 +476,7 @@ impl<'a> Waiter<'a> {
         Ok(())
     }
 
-    /// Before this thread sleeps: for how long it may at most, if it has to look after the wait then.
+    /// Called before this thread sleeps. Gives the time after which it has to look after the wait, if it has to.
     fn until_look(&self) -> Option<Duration> {
         let whole = self.whole();
         let watch = &whole.watch;
@@ -487,7 +487,7 @@ impl<'a> Waiter<'a> {
         Some(self.next_look()?.saturating_sub(whole.now()))
     }
 
-    /// When this thread has to look after the wait next, if it has to.
+    /// The time at which this thread has to look after the wait next, if it has to.
     fn next_look(&self) -> Option<Duration> {
         let watch = &self.whole().watch;
         let log = log_after().filter(|_| !watch.is_logged.get());
@@ -502,7 +502,7 @@ impl<'a> Waiter<'a> {
             .is_some_and(|next| self.whole().now() >= next)
     }
 
-    /// After this thread has slept, or was woken: looks after the wait, if that is due. True if it was.
+    /// Looks after the wait, if that is due, after this thread has slept, or was woken. True if it was due.
     fn look(&self, with_flush: bool) -> bool {
         let whole = self.whole();
         let watch = &whole.watch;
@@ -544,8 +544,8 @@ impl<'a> Waiter<'a> {
         true
     }
 
-    /// The index of the first of some commands that this wait needs: one that holds what is waited
-    /// for, by what the core knows.
+    /// The index of the first of some commands that this wait needs: one that holds the goal, as
+    /// far as the core knows.
     #[must_use]
     pub fn first_needed<'c>(&self, ready: impl Iterator<Item = &'c Command>) -> Option<usize> {
         let slots = ready.map(|command| NonNull::from(command.slot()));
@@ -558,7 +558,8 @@ impl<'a> Waiter<'a> {
     #[must_use]
     pub fn needs(&self, command: &Command) -> bool {
         let slot = NonNull::from(command.slot());
-        // Mostly a wait is for the command, or for what its queue shows after it: a look tells, where a search takes a lock.
+        // Mostly a wait is for the command, or for an event that its queue shows after it: a look tells, and a search
+        // takes a lock.
         let in_turn = |(queue, end): (&Place, u64)| {
             let own = command.slot();
             let is_of_queue = own.queue.get().is_some_and(|its| std::ptr::eq(its, queue));
@@ -577,8 +578,8 @@ impl<'a> Waiter<'a> {
         unsafe { blocked::first_needed(&self.goal(), [slot].into_iter(), SHORT_SEARCH) }.is_some()
     }
 
-    /// True if what is waited for is brought about by threads that wait, in
-    /// [`rest`](Waiter::rest) or in [`Driver::join`](crate::Driver::join).
+    /// True if the goal is brought about by threads that wait, in [`rest`](Waiter::rest) or in
+    /// [`Driver::join`](crate::Driver::join).
     #[must_use]
     pub fn is_stepped(&self) -> bool {
         self.stepped_by().is_some()
@@ -588,8 +589,8 @@ impl<'a> Waiter<'a> {
         self.driver.filter(|driver| driver.is_run_by_waits())
     }
 
-    /// As [`sleep`](Waiter::sleep), for a thread that has nothing else to see to any
-    /// more; or brings about what is waited for, if that is done by threads that wait.
+    /// As [`sleep`](Waiter::sleep), for a thread that has nothing else to do any more. Brings about
+    /// the goal if threads that wait have to do that.
     ///
     /// # Errors
     /// If waiting here could never end.
@@ -626,11 +627,11 @@ impl<'a> Waiter<'a> {
         self.sleep_and(|| None);
     }
 
-    /// As [`sleep`](Waiter::sleep), for a thread that has something else to see to as well: that is done by `see_to`, which
-    /// is called before each time the thread is parked, and says for how long that may be. It may be unparked for it, too.
+    /// As [`sleep`](Waiter::sleep), for a thread that has something else to do as well. `see_to` does that: it is called
+    /// before each time the thread is parked, and gives the longest time to park. It may have the thread unparked, too.
     pub fn sleep_and(&self, see_to: impl FnMut() -> Option<Duration>) {
-        // An event is looked at where only its end writes. A queue's progress
-        // is written by every command: there one waits to be told.
+        // An event is looked at in a line that only its end writes. A queue's progress is written
+        // by every command: there a thread waits to be told.
         match &self.target {
             Target::Events(events) => {
                 if !spin_until(events.len(), || {
@@ -736,7 +737,8 @@ impl<'a> Waiter<'a> {
         self.deadline.is_some()
     }
 
-    /// True if it may be done before what its thread could do meanwhile: time may be up, or another of several events over.
+    /// True if it may be done before other work that its thread could do meanwhile: time may be up, or another of several
+    /// events over.
     #[must_use]
     pub fn is_impatient(&self) -> bool {
         self.has_deadline() || matches!(self.target, Target::Events([_, _, ..]))
@@ -748,15 +750,15 @@ impl<'a> Waiter<'a> {
         self.arm_by(Action::Unpark(std::thread::current()))
     }
 
-    /// Has `call` called when it is done, by whoever brings that about, with no lock held; `None` if it is (it may have
-    /// been called then, if it came about meanwhile). It must be short, and not wait.
+    /// Has `call` called when the wait is done, on the thread that brings that about, with no lock held; `None` if it is
+    /// done (it may have been called then, if it came about meanwhile). It must be short, and not wait.
     #[must_use]
     pub fn arm_with(&self, call: impl FnOnce() + Send + 'static) -> Option<Armed<'_>> {
         self.arm_by(Action::Notify(Box::new(call)))
     }
 
     fn arm_by(&self, action: Action) -> Option<Armed<'_>> {
-        // Dropped on the way, it takes back what it has registered.
+        // If it is dropped on the way, it takes back its registrations.
         let mut armed = Armed {
             waiter: self,
             observer: Observer::new(action),
@@ -789,7 +791,7 @@ pub struct Armed<'a> {
 }
 
 impl Armed<'_> {
-    /// True if what is waited for has happened; or never will, and the wait is given up.
+    /// True if the wait's goal has happened; or never will, and the wait is given up.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.observer.fired() || self.waiter.is_refused()

@@ -18,7 +18,7 @@ use std::ops::Range;
 pub(super) struct Draft {
     pub(super) memory: MemoryRef,
     pub(super) tracker: Tracker,
-    /// What is read, where, of bytes that the graph has not written by then: space, start and end.
+    /// The bytes that are read before the graph has written them: space, start and end.
     from_before: BTreeSet<(SpaceId, u64, u64)>,
 }
 
@@ -31,14 +31,14 @@ impl Draft {
         }
     }
 
-    /// Notes what of `range` is needed in `space` as the launch starts.
+    /// Notes that `range`, but for bytes that the graph has written by then, is needed in `space` as the launch starts.
     pub(super) fn needs(&mut self, range: &Range<u64>, space: SpaceId) {
         let untouched = self.tracker.untouched(range).into_iter();
         self.from_before
             .extend(untouched.map(|range| (space, range.start, range.end)));
     }
 
-    /// What all commands together do.
+    /// The footprint of all commands together.
     pub(super) fn finish(self) -> Footprint {
         let mut reads: Vec<(Range<u64>, SpaceId)> = Vec::new();
         for (space, start, end) in self.from_before {
@@ -83,10 +83,10 @@ struct Written {
     copies: SmallVec<[SpaceId; 2]>,
 }
 
-/// What a graph does to a memory object: the union of its commands' accesses.
+/// The accesses of a graph to a memory object: the union of its commands' accesses.
 pub(crate) struct Footprint {
     pub(crate) memory: MemoryRef,
-    /// What has to be there before the graph starts, and in which space.
+    /// The bytes that have to be there before the graph starts, and the space of each range.
     reads: Vec<(Range<u64>, SpaceId)>,
     writes: Vec<Written>,
 }
@@ -111,9 +111,9 @@ impl Footprint {
         Ok(())
     }
 
-    /// Records the launch `id` in the object's tracker, which the caller has locked:
-    /// brings what is missing, waits for what hazards demand, and leaves what the
-    /// graph will have written.
+    /// Records the launch `id` in the object's tracker, which the caller has locked: brings missing
+    /// bytes, waits for the commands that hazards demand, and leaves the bytes that the graph will
+    /// have written.
     pub(crate) fn record(&self, queue: &Queue, waits: &mut Waits<'_>, id: EventId) {
         let memory = &*self.memory;
         // SAFETY: locked by the caller; not dropped, so not unlocked.
@@ -154,7 +154,7 @@ impl Footprint {
     }
 }
 
-/// Why a graph takes no memory of which only a part is in use.
+/// The error of a graph that uses memory with a content size.
 pub(super) fn has_content_size(what: &'static str, label: &str) -> crate::error::Error {
     ErrorKind::InvalidArgument {
         what,

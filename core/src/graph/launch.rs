@@ -42,7 +42,7 @@ pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
         }
     }
     sink.gather(Gather::END);
-    // Whoever waits may have flushed before there was anything to flush.
+    // A thread that waits may have flushed before there was anything to flush.
     for queue in shared.queues() {
         let queue = queue.shared();
         if queue.driver().needs_flush() {
@@ -72,8 +72,8 @@ impl Shared {
             let recorded = &self.commands.0[*index as usize];
             // SAFETY: a slot of this graph, between two launches.
             let s = unsafe { recorded.slot.as_ref() };
-            // What is new must not be taken for what was before: ids of a graph's
-            // commands are known to drivers only, and to them while they run.
+            // A new id must not be taken for an old one: ids of a graph's commands are known to
+            // drivers only, and to them while they run.
             let next = match s.notify.generation() {
                 LAST_GENERATION => recorded.generation,
                 last => last + 1,
@@ -129,7 +129,7 @@ impl Shared {
     fn renew_times(&self, launch: &Command) {
         let now = crate::clock::now_ns();
         let of_launch = launch.slot().times();
-        // The launch is shown where it ends: what it waited for, its roots waited for.
+        // The launch is shown at its end: its roots waited for the events that it waited for.
         let before = of_launch.map(|times| std::mem::take(&mut *lock(&times.waits)));
         for recorded in &self.commands.0 {
             // SAFETY: a slot of this graph, between two launches.

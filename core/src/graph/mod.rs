@@ -9,19 +9,18 @@
 //!
 //! # To the rest of the core a launch is one command
 //!
-//! It has one slot and one event, takes the trackers of all its buffers once, waits
-//! for what its hazards and its queue demand, can be cancelled until it starts, and
-//! poisons what it would have written if it fails. There is no second scheduler:
+//! It has one slot and one event, takes the trackers of all its buffers once, and waits for its
+//! hazards and its queue. It can be cancelled until it starts. If it fails, it poisons the bytes
+//! that it would have written. There is no second scheduler:
 //!
 //! 1. The graph's commands lie in slots of their own, which they keep. Their notify
 //!    lists are made once, with the edges that an enqueue would make, and are never
 //!    closed. The first of them, the *roots*, wait for one thing more: the launch.
-//! 2. When the launch is ready, whoever has it *plays* it (`launch`): tells drivers with a
-//!    sync domain of their commands, and resolves the roots' wait. From there on
-//!    commands go their usual way.
-//! 3. A command that ends sets its own state back, and then resolves what waits for
-//!    it (`command::finish::end_recorded`). Nothing is freed, nothing exchanged.
-//! 4. What no other command waits for, the *end* waits for: a marker, which ends the
+//! 2. When the launch is ready, its owner *plays* it (`launch`): tells drivers with a sync domain of
+//!    their commands, and resolves the roots' wait. From there on commands go their usual way.
+//! 3. A command that ends sets its own state back, and then resolves the waits for it
+//!    (`command::finish::end_recorded`). Nothing is freed, nothing exchanged.
+//! 4. The *end*, a marker, waits for the commands that no other command waits for, and ends the
 //!    launch.
 //!
 //! Since the slots are there once, launches of a graph come one after another: each
@@ -29,24 +28,22 @@
 //!
 //! # Migrations
 //!
-//! What the graph reads before it writes it is brought to where it is read before the
-//! graph starts: validity may be different each time, so this is worked out at the
-//! launch, as for any command (`footprint`). What one command of the graph leaves and another needs elsewhere is
-//! always moved in the same way, by migrations that are recorded with the others.
+//! Bytes that the graph reads before it writes them are brought to their reader's space before the graph starts. Validity
+//! may be different each time, so this is worked out at the launch, as for any command (`footprint`). Bytes that one
+//! command of the graph leaves and another needs elsewhere are always moved in the same way, by migrations that are
+//! recorded with the others.
 //!
 //! # Failure
 //!
-//! Within the graph it goes along read-after-write and explicit waits, as anywhere. The
-//! launch fails with the error of the first command, in the order of recording, that
-//! failed by itself; and with the launch all that it writes, so what is left behind
-//! does not depend on timing.
+//! Within the graph failure spreads along read-after-write and explicit waits, as anywhere. The
+//! launch fails with the error of the first command, in the order of recording, that failed by
+//! itself. All bytes that the launch writes fail with it, so the result does not depend on timing.
 //!
 //! # Whole graphs
 //!
-//! A driver that can take a graph as one says so as the recording ends
-//! (`Driver::take_graph`). Then a launch is a command of
-//! its own ([`Operation::Graph`](crate::operation::Operation::Graph)), and the slots
-//! are what the driver looks at.
+//! A driver that can take a graph as one says so as the recording ends (`Driver::take_graph`). Then
+//! a launch is a command of its own ([`Operation::Graph`](crate::operation::Operation::Graph)), and
+//! the driver looks at the slots.
 
 mod footprint;
 mod launch;
@@ -68,7 +65,7 @@ use crate::operation::{Body, drop_state, no_run};
 use crate::queue::Queue;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a graph has besides its commands.
+/// The parts of a graph besides its commands.
 pub(crate) struct Surroundings {
     pub(crate) footprints: Box<[Footprint]>,
     pub(crate) unknown_access: bool,
@@ -107,9 +104,9 @@ impl Graph {
         self.shared().surroundings()
     }
 
-    /// When the commands of the latest launch passed their states, those whose queues
-    /// keep timestamps: name, kind, and times. Of a launch that is not over, some are
-    /// still those of the one before.
+    /// The times at which the commands of the latest launch passed their states, of those whose
+    /// queues keep timestamps: name, kind, and times. Of a launch that is not over, some are still
+    /// those of the one before.
     #[must_use]
     pub fn profiles(&self) -> Vec<(String, Kind, Profile)> {
         let mut profiles = Vec::new();
@@ -120,7 +117,7 @@ impl Graph {
         profiles
     }
 
-    /// A launch with this id failed: what it would have written is void.
+    /// Poisons the bytes that the failed launch with this id would have written.
     fn poison(&self, id: EventId, cause: &Error) {
         for footprint in &self.surroundings().footprints {
             footprint.poison(id, cause);
@@ -136,7 +133,7 @@ impl Shared {
         unsafe { &*std::ptr::from_ref(&*self.surroundings).cast::<Surroundings>() }
     }
 
-    /// The last launch; whoever enqueues another holds this, so that all hazards order
+    /// The last launch. The thread that enqueues another holds this lock, so that all hazards order
     /// launches alike.
     pub(crate) fn last(&self) -> MutexGuard<'_, Option<Event>> {
         lock(&self.surroundings().last)

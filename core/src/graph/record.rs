@@ -38,10 +38,10 @@ pub struct Node {
     index: u32,
 }
 
-/// What to record besides what is to be done.
+/// The parts of a command to record, besides its body.
 #[derive(Clone, Copy, Default)]
 pub struct NodeRequest<'a> {
-    /// What it touches, in the order in which the body knows its arguments.
+    /// Its accesses, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
     /// As [`Request::regions`](crate::Request::regions).
     pub regions: &'a [(usize, Region)],
@@ -57,11 +57,11 @@ pub struct NodeRequest<'a> {
 /// Records commands, of one thread or of several: see the [module](super).
 pub struct Recording(Mutex<State>);
 
-/// What was recorded so far.
+/// The commands that were recorded so far.
 struct State {
     id: u64,
     commands: Commands,
-    /// What each of the commands waits for, with whether it fails then.
+    /// The waits of each command, and for each whether its failure fails the command.
     waits: Vec<Vec<(EventId, bool)>>,
     memories: HashMap<u64, Draft>,
     lanes: Vec<Lane>,
@@ -74,7 +74,7 @@ struct State {
 /// A queue, as far as its order goes.
 struct Lane {
     queue: Queue,
-    /// What a marker waits for that waits for everything.
+    /// The waits of a marker that waits for everything.
     all: Vec<EventId>,
     /// The last barrier.
     gate: Option<EventId>,
@@ -242,14 +242,15 @@ impl Recording {
         self.record_data(queue, body, &accesses, &rows, after)
     }
 
-    /// Records a write of host memory, which is what it is as each launch runs: see
+    /// Records a write of host memory, whose bytes are read as each launch runs: see
     /// [`Queue::write`].
     ///
     /// # Errors
     /// As [`Queue::write`] and [`Recording::launch`].
     ///
     /// # Safety
-    /// What [`HostMemory::new`] asks for holds as long as the graph lives, not only until the first transfer is over.
+    /// The requirements of [`HostMemory::new`] hold as long as the graph lives, not only until the first transfer is
+    /// over.
     pub unsafe fn write(
         &self,
         queue: &Queue,
@@ -349,7 +350,8 @@ impl std::fmt::Debug for Recording {
 }
 
 impl State {
-    /// Orders a command among those that are there. What was checked before still holds, whatever others have recorded since.
+    /// Orders a command among those that are there. Earlier checks still hold, whatever other threads have recorded
+    /// since.
     fn record(
         &mut self,
         queue: &Queue,
@@ -461,7 +463,7 @@ impl State {
             })
     }
 
-    /// The command's place in its queue's order: what it waits for because of markers and barriers.
+    /// Gives the command its place in its queue's order: its waits because of markers and barriers.
     fn take_place(
         &mut self,
         lane: usize,
@@ -702,7 +704,7 @@ fn edges_of(waits: Vec<(EventId, bool)>, before: u32) -> Box<[Edge]> {
     edges.into()
 }
 
-/// What the command's state word says besides its waits.
+/// The flags of the command's state word besides its waits.
 fn flags_of(s: &Slot) -> u32 {
     // SAFETY: the recording keeps handles of its queues.
     let queue = s.queue.get().map(|place| unsafe { place.in_use() });
@@ -776,7 +778,7 @@ impl Drop for New {
     }
 }
 
-/// Gathers what a command of a recording waits for.
+/// Gathers the waits of a command of a recording.
 struct Gather<'a> {
     context: &'a Arc<ContextShared>,
     commands: &'a mut Commands,

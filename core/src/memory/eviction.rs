@@ -1,12 +1,13 @@
 //! Allocations in devices' spaces, and making room for them.
 //!
-//! Bytes on their way between an allocation and the host may take long, as the device may be another machine's. So nothing
-//! is locked meanwhile:
+//! To bring bytes from an allocation to the host, or back, may take long, as the device may be another machine's. So
+//! nothing is locked meanwhile:
 //!
-//! 1. Whoever moves bytes says so in [`Cold::moving`], and unlocks. From then on nobody else moves or frees that
-//!    allocation, and who hands over a command that uses it waits in [`Memory::allocation`]. Who enqueues does not.
-//! 2. Bytes that are written back to the host's copy are read by an event, which commands wait for that write them.
-//! 3. When the bytes are there, all is looked at again: a copy that somebody has asked for or written since is kept.
+//! 1. A thread that moves bytes says so in [`Cold::moving`], and unlocks. From then on no other thread moves or frees
+//!    that allocation. A thread that hands over a command that uses it waits in [`Memory::allocation`]; an enqueue does
+//!    not.
+//! 2. Bytes that are written back to the host's copy are read by an event. Commands that write them wait for the event.
+//! 3. When the bytes are there, all is looked at again: a copy that a command has needed or written since is kept.
 
 use super::owner::{self, Owner};
 use super::{Allocation, Cold, Ignore, Memory, Placed, SpaceId, TrackerGuard, space};
@@ -20,10 +21,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 #[cfg(test)]
 mod tests;
 
-/// What may be evicted, from what is given up most easily on.
+/// The allocations that may be evicted, first those that are given up most easily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Eviction {
-    /// Of objects that no command uses, those whose bytes are elsewhere, too.
+    /// Allocations of objects that no command uses, if their bytes are elsewhere, too.
     Redundant,
     /// Objects that no command uses.
     Idle,
@@ -31,20 +32,20 @@ pub(crate) enum Eviction {
     Waiting,
 }
 
-/// What came of an attempt to evict.
+/// The outcome of an attempt to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evicted {
     /// Memory was freed.
     Freed,
-    /// None was, but an object was locked, or was used meanwhile: it may be freed later.
+    /// No memory was freed, but an object was locked, or was used meanwhile: it may be freed later.
     Busy,
-    /// None was.
+    /// No memory was freed.
     Nothing,
 }
 
-/// Frees `wanted` bytes of what is not in use in a space, or as much as there
-/// is: first what has copies elsewhere, then anything, written back, then what
-/// commands will use that are not handed over yet.
+/// Frees `wanted` bytes of allocations that are not in use in a space, or as many as there are.
+/// First come those with copies elsewhere, then any that are written back, then those whose
+/// commands are enqueued and not handed over yet.
 ///
 /// Nothing is locked while bytes are written back, which may take as long as another
 /// machine does; and no object is waited for.
@@ -83,10 +84,10 @@ impl Memory {
     /// a driver as it hands a command over.
     ///
     /// # Errors
-    /// If the space has no memory for it, even after what is not in use there
-    /// was evicted.
+    /// If the space has no memory for it, even after allocations that are not in use there were
+    /// evicted.
     ///
-    /// No safe code may ask for it, for what it evicts must not be in use:
+    /// No safe code may ask for it, because it evicts allocations that must not be in use:
     ///
     /// ```compile_fail,E0133
     /// fn evict(memory: &quipu_scheduler::MemoryRef, space: quipu_scheduler::SpaceId) {
@@ -102,7 +103,7 @@ impl Memory {
         if let Some(allocation) = self.settled(space).allocation(space) {
             return Ok(allocation);
         }
-        // With nothing locked: making room looks into other objects, and who makes room
+        // With nothing locked: making room looks into other objects, and a thread that makes room
         // for those may look into this one.
         let placed = self.allocate_in(space)?;
         let mut cold = self.settled(space);
@@ -146,7 +147,7 @@ impl Memory {
         settled.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes are on their way to or from a space, until what is given is dropped. Nothing may be locked meanwhile.
+    /// Says that bytes are on their way to or from a space, until the result is dropped. Nothing may be locked meanwhile.
     fn begin_moving<'a>(&'a self, mut cold: MutexGuard<'a, Cold>, space: SpaceId) -> Moving<'a> {
         cold.moving.push(space);
         Moving {
@@ -219,7 +220,7 @@ impl Memory {
                 contexts = owner::all();
                 contexts.sort_by_key(|context| context.number() != self.context_id);
             }
-            // Where enough is free but in pieces, one object more each time.
+            // The free bytes may be enough but in pieces: one object more each time.
             let wanted = self.size.saturating_sub(*free).max(1);
             match evict(&contexts, space, wanted) {
                 Evicted::Freed => {}
@@ -230,8 +231,8 @@ impl Memory {
         Err(error)
     }
 
-    /// Frees what an object holds in a space, if it is as `what` says, writing back
-    /// what is valid only there. Called under memory pressure, with nothing locked; it waits for nothing but those bytes.
+    /// Frees the object's allocation in a space, if `what` covers it, and writes back the bytes that are valid only
+    /// there. Called under memory pressure, with nothing locked; it waits for nothing but those bytes.
     pub(crate) fn evict(&self, space: SpaceId, what: Eviction) -> Evicted {
         let cold = match self.cold.try_lock() {
             Ok(cold) => cold,
@@ -245,7 +246,8 @@ impl Memory {
             return Evicted::Busy;
         }
         let tracker = self.tracker();
-        // Who has waited for a queue may find its last command between its byte and its list.
+        // A thread that has waited for a queue may find its last command between its byte and its
+        // list.
         tracker.for_each_user(EventId::spin_until_closed);
         if !cold.mappings.is_empty() {
             return Evicted::Nothing;
@@ -286,7 +288,7 @@ impl Memory {
         Evicted::Freed
     }
 
-    /// Brings what is only in an idle object's allocation to the host, and gives the allocation up.
+    /// Brings the bytes that are only in an idle object's allocation to the host, and gives the allocation up.
     fn write_back(
         &self,
         mut cold: MutexGuard<'_, Cold>,
@@ -309,9 +311,9 @@ impl Memory {
         let read = ranges.iter().try_for_each(|range| {
             let start = usize::try_from(range.start).ok()?;
             let length = usize::try_from(range.end - range.start).ok()?;
-            // SAFETY: within the host's copy, which stays with the object. Who writes these bytes waits for `reading`; they
-            // are valid nowhere but in the allocation, so who wants them on the host brings them from there, which waits
-            // for the allocation.
+            // SAFETY: within the host's copy, which stays with the object. A command that writes these bytes waits for
+            // `reading`. They are valid nowhere but in the allocation, so a command that needs them on the host brings
+            // them from there, which waits for the allocation.
             let bytes = unsafe { std::slice::from_raw_parts_mut(host.add(start).as_ptr(), length) };
             let address = place.allocation.address;
             // SAFETY: the allocation stays while `moving` says so, and commands that write it wait for `reading`.
@@ -322,7 +324,7 @@ impl Memory {
             };
             read.ok()
         });
-        // First: what waits for `reading` may be handed over by this thread, which asks for the allocation.
+        // First: a command that waits for `reading` may be handed over by this thread, which asks for the allocation.
         drop(moving);
         reading.complete();
         if read.is_none() {
@@ -344,9 +346,9 @@ impl Memory {
         self.forget(cold, tracker, place)
     }
 
-    /// Takes the bytes of an allocation to the host, to be put back when the next
-    /// command that uses it is handed over, if none has been that is not over. What is
-    /// valid where is not touched: that is said of when all commands have run.
+    /// Takes the bytes of an allocation to the host, to be put back when the next command that uses it is handed over.
+    /// Does nothing if a command that was handed over is not over. Validity stays as it is: the tracker has the state
+    /// after all commands have run.
     fn swap_out(&self, cold: MutexGuard<'_, Cold>, place: &Placed) -> Evicted {
         let address = place.allocation.address;
         // SAFETY: this thread hands over a command of the driver whose space it is (`Memory::allocation`).
@@ -388,7 +390,7 @@ struct Moving<'a> {
 }
 
 impl<'a> Moving<'a> {
-    /// The bytes are where they are to be. Who waits for that goes on when what is given is unlocked.
+    /// Ends the move. Threads that wait for the bytes go on when the result is unlocked.
     fn end(self) -> MutexGuard<'a, Cold> {
         let moving = std::mem::ManuallyDrop::new(self);
         moving.note()

@@ -55,8 +55,8 @@ impl Drop for Unused {
 }
 
 impl MemoryRef {
-    /// Gives the handle up, once. The last one frees the object, which may be known to be unused, and gives up the object's handle
-    /// of its content size, which may have one itself: nothing recurses.
+    /// Gives the handle up, once. The last one frees the object, which may be known to be unused, and gives up the
+    /// object's handle of its content size, which may have one itself: nothing recurses.
     fn give_up(&mut self, is_unused: bool) {
         let mut kept = self.release(is_unused);
         while let Some(size) = kept {
@@ -70,7 +70,7 @@ impl MemoryRef {
             return None;
         }
         if crate::process::is_forked() {
-            // Whoever uses it does not end here.
+            // The commands that use it do not end here.
             return None;
         }
         fence(Ordering::Acquire);
@@ -78,7 +78,7 @@ impl MemoryRef {
         let is_idle = is_unused || self.tracker().is_idle();
         match context {
             Some(context) if !is_idle => {
-                // A handle more until then: whoever needs room is to find it.
+                // A handle more until then: a thread that needs room is to find it.
                 self.handles.store(1, Ordering::Relaxed);
                 context.free_when_unused(MemoryRef(self.0));
                 return None;

@@ -1,19 +1,17 @@
 //! Mappings: the host's turns at a memory object's bytes.
 //!
-//! A turn is a command like any other: hazards order it, and what is missing on
-//! the host is brought there before it. It is different in that nobody runs
-//! it: when its waits are over, the bytes are the host's until the host gives
-//! them back.
+//! A turn is a command like any other: hazards order it, and missing bytes are brought to the host
+//! before it. It is different in that no thread runs it: when its waits are over, the bytes are the
+//! host's until the host gives them back.
 //!
-//! 1. [`HostQueue::reserve`] enqueues the *holder*, a command in the host's
-//!    space with the turn's access, registers the mapping, so that a command
-//!    that touches the range is refused (waiting for the one who maps could be
-//!    waiting for oneself), and enqueues the *grant*, a marker that a user
-//!    event holds back.
+//! 1. [`HostQueue::reserve`] enqueues the *holder*, a command in the host's space with the turn's
+//!    access. It registers the mapping, so that a command that touches the range is refused: its
+//!    thread could be the one that has the mapping, and wait for itself. Then it enqueues the
+//!    *grant*, a marker that a user event holds back.
 //! 2. When the holder's waits are over, its driver, which is this module, puts
 //!    it into the ticket unfinished and completes the user event.
-//! 3. Whoever has seen the grant takes the [`Hold`]. Dropping that removes the
-//!    mapping, then finishes the holder: what waits for it goes on.
+//! 3. A thread that has seen the grant takes the [`Hold`]. Dropping that removes the mapping, then
+//!    finishes the holder, and the commands that wait for it go on.
 //!
 //! A command that another thread enqueued between the holder and the
 //! registration is not refused; it waits for the holder. So nobody else ever
@@ -57,7 +55,7 @@ impl Memory {
     }
 }
 
-/// Where a context's turns of the host are enqueued.
+/// The queue on which a context's turns of the host are enqueued.
 #[derive(Clone, Debug)]
 pub struct HostQueue {
     queue: Queue,
@@ -94,10 +92,9 @@ impl HostQueue {
         })
     }
 
-    /// Reserves the bytes of `access` for the host: after everything that
-    /// hazards order before it, after `waits`, and after the last barrier of
-    /// `after`. `label` names the mapping in the errors of those who touch the
-    /// range meanwhile.
+    /// Reserves the bytes of `access` for the host: after every command that hazards order before
+    /// it, after `waits`, and after the last barrier of `after`. `label` names the mapping in the
+    /// errors of commands that touch the range meanwhile.
     ///
     /// # Errors
     /// If the range is out of bounds or mapped already, or belongs to another
@@ -145,10 +142,10 @@ impl HostQueue {
 }
 
 impl HostQueue {
-    /// Lends the bytes of `access` to the host, without registering a mapping: a command like any other, for whose end
-    /// others wait, and after which they may be enqueued at once. So nobody who enqueues may also have to give them back.
-    /// `begin` gets the bytes when the command's turn has come, on whichever thread that is, with no lock held; or nothing,
-    /// if it never will.
+    /// Lends the bytes of `access` to the host, without registering a mapping. It is a command like any other: others
+    /// wait for its end, and may be enqueued at once. So a thread that enqueues need not be the one to give the bytes
+    /// back. `begin` gets the bytes when the command's turn has come, on any thread, with no lock held; or nothing, if
+    /// the turn will never come.
     ///
     /// # Errors
     /// If the range is out of bounds or mapped, or belongs to another context, or the context is lost.
@@ -167,9 +164,9 @@ impl HostQueue {
         self.queue.enqueue(body, 1, &request)
     }
 
-    /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there: after what
-    /// the request waits for and the last barrier of `queue`, which takes it for one of its own commands. On whichever
-    /// thread ends what it waits for, so it must not wait for anything.
+    /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there. It
+    /// comes after the waits of the request and the last barrier of `queue`, which takes it for one of its own commands.
+    /// It runs on the thread that ends its last wait, so it must not wait for anything.
     ///
     /// # Errors
     /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost; of a
@@ -223,13 +220,13 @@ pub struct HostLease {
 unsafe impl Send for HostLease {}
 
 impl HostLease {
-    /// Where the bytes are on the host: as of a [`Hold`], nobody else writes them, nor reads what is lent to be written.
+    /// The bytes on the host. As for a [`Hold`], nobody else writes them, nor reads bytes that are lent to be written.
     #[must_use]
     pub fn bytes(&self) -> RawArgument {
         self.bytes
     }
 
-    /// Where the bytes of the access of this number are.
+    /// The bytes of the access of this number.
     ///
     /// # Errors
     /// If there is no such access, or no memory for its bytes.
@@ -307,10 +304,9 @@ impl Reservation {
     /// Takes the bytes.
     ///
     /// # Errors
-    /// Why they will never be the host's: what should have written them failed,
-    /// the reservation was cancelled, or there is no memory for them.
-    /// [`ErrorKind::TimedOut`] if it is not known yet, and then the turn is
-    /// given up.
+    /// The reason for which they will never be the host's: the command that should have written them failed, the
+    /// reservation was cancelled, or there is no memory for them. [`ErrorKind::TimedOut`] if it is not known yet, and
+    /// then the turn is given up.
     pub fn take(self) -> Result<Hold> {
         if !self.granted.is_complete() {
             return Err(ErrorKind::TimedOut.into());
@@ -356,8 +352,8 @@ unsafe impl Send for Hold {}
 unsafe impl Sync for Hold {}
 
 impl Hold {
-    /// Where the bytes are on the host. While the hold lives, nobody else
-    /// writes them; if its access writes, nobody else reads them either.
+    /// The bytes on the host. While the hold lives, nobody else writes them; if its access writes,
+    /// nobody else reads them either.
     #[must_use]
     pub fn bytes(&self) -> RawArgument {
         self.bytes
@@ -385,8 +381,8 @@ impl Drop for FinishOnDrop {
     }
 }
 
-/// Ends a command that was the host's. In a child of fork it is kept: other threads may have had the locks of what waits
-/// for it.
+/// Ends a command that was the host's. In a child of fork it is kept: other threads may have had the locks of its
+/// dependants.
 fn end(command: Command, result: Result<()>) {
     if crate::process::is_forked() {
         std::mem::forget((command, result));
@@ -395,7 +391,7 @@ fn end(command: Command, result: Result<()>) {
     }
 }
 
-/// What has become of a holder.
+/// The state of a holder.
 enum Ticket {
     /// Its waits are not over.
     Waiting,
@@ -437,7 +433,7 @@ fn given_up(what: &str) -> Error {
     .into()
 }
 
-/// What gets bytes that are lent.
+/// The function that gets bytes that are lent.
 type Begin = Box<dyn FnOnce(Option<HostLease>) + Send>;
 
 /// The body of a reservation's holder.
@@ -461,11 +457,11 @@ impl Body for Reserved {
     };
 }
 
-/// The body of what lends bytes. In a box of its own, so that there is room for four arguments beside it.
+/// The body of a command that lends bytes. In a box of its own, so that there is room for four arguments beside it.
 struct Lending(Box<Option<Begin>>);
 data_body!(Lending, Kind::HostTask, "turn of the host");
 
-/// Hands bytes to whom they are lent to.
+/// Hands bytes to the function that they are lent to.
 fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
     match (bytes, begin) {
         (Ok(bytes), Some(begin)) => begin(Some(HostLease {
@@ -482,9 +478,8 @@ fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
     }
 }
 
-/// The driver of holders: hands each to its ticket. What is waited for here
-/// depends on the context's devices, so the first of them waits in its own way,
-/// which may be to help.
+/// The driver of holders: hands each to its ticket. A wait for a holder depends on the context's
+/// devices, so the first of them waits in its own way, which may be to help.
 struct HostDriver {
     waits: Option<Arc<dyn Driver>>,
 }

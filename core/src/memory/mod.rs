@@ -1,14 +1,12 @@
 //! Memory objects: the core's part of buffers.
 //!
-//! A memory object has at most one allocation per memory space, made when a
-//! command that needs it is handed over, and zeroed. Which space holds a valid
-//! copy of which bytes, and which commands use them, is the tracker's
-//! matter.
+//! A memory object has at most one allocation per memory space, made when a command that needs it
+//! is handed over, and zeroed. The tracker knows which space holds a valid copy of which bytes, and
+//! which commands use them.
 //!
-//! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When
-//! the last handle goes, the object is freed by a command that waits for all its
-//! users, so a running command's memory never goes away and a command pays
-//! nothing per argument to keep it.
+//! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When the last handle
+//! goes, the object is freed by a command that waits for all its users. So a running command's
+//! memory never goes away, and a command pays nothing per argument to keep it.
 
 pub(crate) mod access;
 pub(crate) mod eviction;
@@ -41,9 +39,9 @@ use tracker::{Poisoned, Tracker};
 /// Bytes that hold a content size: a little-endian number.
 pub(crate) const CONTENT_SIZE_BYTES: u64 = 8;
 
-/// In [`Memory::unusual`]: it has a content size.
+/// The bit in [`Memory::unusual`] of an object with a content size.
 const HAS_CONTENT_SIZE: u32 = 1;
-/// In [`Memory::unusual`]: one mapping.
+/// One mapping, in [`Memory::unusual`].
 const ONE_MAPPING: u32 = 2;
 
 /// An allocation in a device's space: the driver's own address for it.
@@ -74,9 +72,9 @@ struct Cold {
     moving: Vec<SpaceId>,
     mappings: Vec<Mapping>,
     label: Option<String>,
-    /// Bytes of what a user counts it in; zero, or one, if that is bytes.
+    /// Bytes of the unit in which a user counts the object; zero, or one, if that is bytes.
     element: u64,
-    /// How much of the host allocation is ours to free, and where it starts.
+    /// The size and the start of the host allocation, if it is the object's own to free.
     owned_host: Option<(usize, usize)>,
     /// Keeps memory alive that the user brought.
     keep: Option<Box<dyn Any + Send + Sync>>,
@@ -93,8 +91,8 @@ impl Cold {
     }
 }
 
-/// What an object has in a device's space, and whose it is: a driver ends after all that is allocated there is freed, even
-/// if the user keeps a buffer for longer than everything else.
+/// An object's allocation in a device's space, and the driver of that. A driver ends after all allocations there are
+/// freed, even if the user keeps a buffer for longer than everything else.
 #[derive(Clone)]
 struct Placed {
     space: SpaceId,
@@ -123,8 +121,8 @@ pub struct Memory {
     host: AtomicPtr<u8>,
     size: u64,
     context_id: u32,
-    /// What every enqueue has to mind, in one word: [`HAS_CONTENT_SIZE`], and the
-    /// number of live mappings times [`ONE_MAPPING`].
+    /// Facts that every enqueue has to look at, in one word: [`HAS_CONTENT_SIZE`], and the number
+    /// of live mappings times [`ONE_MAPPING`].
     unusual: AtomicU32,
     context: Weak<dyn Owner>,
     // Written by every enqueue.
@@ -138,15 +136,15 @@ pub struct Memory {
 
 #[repr(align(64))]
 struct Tracked {
-    /// Of the one thread that locks it, as long as there is one.
+    /// The bias to the one thread that locks it, as long as there is one.
     bias: Bias,
-    /// By one of several; never while it is one's.
+    /// True if one of several threads has locked it; never while it has an owner.
     locked: AtomicBool,
     tracker: std::cell::UnsafeCell<Tracker>,
 }
 
 impl Tracked {
-    /// Locks it, unless somebody else has; for one of several threads.
+    /// Locks it, unless another thread has; for one of several threads.
     #[inline]
     fn try_lock_shared(&self) -> bool {
         self.locked
@@ -291,8 +289,8 @@ impl Memory {
         self.cold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the last users of an object whose context has ended: for their
-    /// queues they are over, and whoever ends them is about to close their lists.
+    /// Waits for the last users of an object whose context has ended: for their queues they are
+    /// over, and the threads that end them are about to close their lists.
     #[cold]
     fn is_idle_soon(&self) -> bool {
         /// Far more than it takes, unless something is wrong.
@@ -356,7 +354,7 @@ impl Memory {
         Some(MemoryRef(NonNull::from(self)))
     }
 
-    /// Another handle, for who has been lent one.
+    /// Another handle, for a caller that has been lent one.
     pub(crate) fn handle(&self) -> MemoryRef {
         self.handles.fetch_add(1, Ordering::Relaxed);
         MemoryRef(NonNull::from(self))
@@ -385,12 +383,12 @@ impl Memory {
         self.cold().label = Some(label.to_owned());
     }
 
-    /// Has errors count what is in it in elements of so many bytes.
+    /// Has errors count the content in elements of so many bytes.
     pub fn set_element_size(&self, bytes: u64) {
         self.cold().element = bytes;
     }
 
-    /// What errors call it.
+    /// The object's name for errors.
     pub(crate) fn name(&self, argument: Option<usize>) -> BufferName {
         BufferName {
             label: self.label(),
@@ -415,10 +413,10 @@ impl Memory {
             .unwrap_or_else(|| format!("buffer {}", self.id))
     }
 
-    /// Names another object whose first eight bytes hold, little-endian, how
-    /// many of this object's bytes are in use. What is brought from one memory
-    /// space to another is that much, with zeros for the rest. The other object
-    /// lives as long as this one does, or until this is taken back.
+    /// Names another object whose first eight bytes hold, little-endian, the number of this
+    /// object's bytes that are in use. A migration from one memory space to another brings that
+    /// many, with zeros for the rest. The other object lives as long as this one does, or until
+    /// this is taken back.
     ///
     /// # Errors
     /// If the other object has fewer than eight bytes or belongs to another context, or its own content size
@@ -426,7 +424,7 @@ impl Memory {
     /// for ever.
     pub fn set_content_size(&self, size: Option<MemoryRef>) -> Result<()> {
         crate::process::check()?;
-        // Each may be the last handle to its object by now, which keeps what a user gave: dropped with nothing locked.
+        // Each may be the last handle to its object by now, which keeps a user's memory: dropped with nothing locked.
         let mut looked_at: Vec<MemoryRef> = Vec::new();
         // Two threads must not close a circle from both ends.
         static SETTING: Mutex<()> = Mutex::new(());
@@ -523,7 +521,7 @@ impl Memory {
         Ok(pointer)
     }
 
-    /// As [`Memory::host_pointer`], for who has locked the cold facts.
+    /// As [`Memory::host_pointer`], for a caller that has locked the cold facts.
     fn allocate_host_in(&self, cold: &mut Cold) -> Result<NonNull<u8>> {
         if let Some(pointer) = NonNull::new(self.host.load(Ordering::Acquire)) {
             return Ok(pointer);
@@ -573,7 +571,7 @@ impl Memory {
         }
     }
 
-    /// A migration of these bytes failed. Where they were may be lost meanwhile, so that it was to bring their last copy.
+    /// Notes that a migration of these bytes failed. If their source was lost meanwhile, it was to bring their last copy.
     #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
     pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
         let buffer = self.label();
@@ -602,7 +600,7 @@ impl Memory {
     /// the object has a content size.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Says why it does not.
     #[inline]
     pub(crate) fn check(&self, what: &'static str, offset: u64, length: u64) -> Result<bool> {
         let end = offset.checked_add(length);
@@ -665,11 +663,11 @@ impl Memory {
         }
     }
 
-    /// Where the object is in a space, for the log: it never waits, so `None`
-    /// may also mean that somebody else just looks.
+    /// The object's address in a space, for the log. It never waits, so `None` may also mean that
+    /// another thread just looks.
     pub(crate) fn address_in(&self, space: SpaceId) -> Option<u64> {
         if space == SpaceId::HOST {
-            // Where it is not yet, it is about to be.
+            // The memory is there, or about to be.
             let pointer = self.host_pointer().ok()?;
             return Some(pointer.as_ptr().addr() as u64);
         }
@@ -706,11 +704,12 @@ impl Drop for Memory {
     }
 }
 
-/// Where the host's bytes of an object are to be: how far into a stretch of how many bytes (a power of two).
+/// The place of the host's bytes of an object: the size of a stretch (a power of two), and the offset in it.
 ///
-/// All are in lines of their own. Large ones, which an allocator would put at the same place of a page each, have places
-/// in a page that differ from those of the objects around them in number: a processor takes a load for one of what was just
-/// stored if their addresses agree in the twelve lowest bits, and waits, as in a stencil from one object to another.
+/// All are in lines of their own. An allocator would put each large one at the same place of a page. So large ones have
+/// places in a page that differ from those of the objects with neighbouring numbers. A processor takes a load for one of
+/// bytes that were just stored if the twelve lowest bits of their addresses agree, and waits, as in a stencil from one
+/// object to another.
 fn place_of(id: u64, size: u64) -> (usize, usize) {
     const LINE: usize = 64;
     const PAGE: usize = 4096;

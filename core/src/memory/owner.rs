@@ -1,4 +1,4 @@
-//! To whom memory objects belong: contexts, as this floor knows them.
+//! Owners of memory objects: contexts, as this floor knows them.
 
 use super::space_id::SpaceId;
 use super::{Memory, MemoryRef};
@@ -7,14 +7,15 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What the failure of a command fails besides the command itself.
+/// The extent of a command's failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Failures {
-    /// What waits for its event, and what reads the bytes that it should have written, now or later.
+    /// It fails the commands that wait for its event, and those that read the bytes that it should have written, now or
+    /// later.
     #[default]
     SpreadThroughMemory,
-    /// What waits for its event, and nothing else: bytes that it should have written are what they happen to be. Only
-    /// the loss of a device spreads through memory. This is OpenCL's rule.
+    /// It fails the commands that wait for its event, and nothing else: bytes that it should have written have any value.
+    /// Only the loss of a device spreads through memory. This is OpenCL's rule.
     StayWithEvents,
 }
 
@@ -23,7 +24,7 @@ pub(crate) trait Owner: Send + Sync {
     /// Its number, which no other has.
     fn number(&self) -> u32;
 
-    /// How far failures of its commands go.
+    /// The extent of failures of its commands.
     fn failures(&self) -> Failures;
 
     /// Its memory objects.
@@ -120,7 +121,7 @@ impl Owner for NoOwner {
 
 static OWNERS: Mutex<Vec<Weak<dyn Owner>>> = Mutex::new(Vec::new());
 
-/// A context comes into being; gives how many there are now.
+/// Notes a new context; gives the number of contexts.
 pub(crate) fn register(owner: Weak<dyn Owner>) -> usize {
     let mut owners = lock(&OWNERS);
     owners.retain(|owner| owner.strong_count() > 0);

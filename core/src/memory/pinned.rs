@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// All ranges, by their last byte.
 static RANGES: RwLock<BTreeMap<usize, Arc<PinnedRange>>> = RwLock::new(BTreeMap::new());
-/// How many there are: nobody looks if there are none.
+/// The number of ranges: if it is zero, nobody looks for one.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// A range of the host's memory that stays where it is.
@@ -19,7 +19,7 @@ pub struct PinnedRange {
     kept: Mutex<Vec<(usize, Kept)>>,
 }
 
-/// What a user of a range keeps with it; made once, and looked at by whoever comes meanwhile when it is there.
+/// A value that a user of a range keeps with it. It is made once; others that ask meanwhile look at it when it is there.
 type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
 
 /// Says, while it lives, that a range of memory stays where it is.
@@ -27,7 +27,7 @@ type Kept = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
 pub struct Pinning(Arc<PinnedRange>);
 
 impl Pinning {
-    /// These bytes stay where they are.
+    /// Notes that these bytes stay where they are.
     ///
     /// # Safety
     /// They are mapped until this is dropped, and no transfer uses them when it is, nor when it is made.
@@ -55,7 +55,7 @@ impl Drop for Pinning {
             COUNT.store(ranges.len(), Ordering::Release);
         }
         let kept = std::mem::take(&mut *self.0.kept());
-        // No transfer uses the range any more: what undoes a registration runs here, before the memory goes.
+        // No transfer uses the range any more: destructors of registrations run here, before the memory goes.
         drop(kept);
     }
 }
@@ -74,7 +74,7 @@ impl PinnedRange {
         (range.bytes.start <= start && end <= range.bytes.end).then(|| range.clone())
     }
 
-    /// Its first byte, and how many there are.
+    /// The addresses of its bytes.
     #[must_use]
     pub fn bytes(&self) -> Range<usize> {
         self.bytes.clone()
@@ -84,7 +84,7 @@ impl PinnedRange {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is kept with the range under a name, if it is there by now.
+    /// The value that is kept with the range under a name, if it is there by now.
     pub fn kept_as<T: Any + Send + Sync, R>(
         &self,
         name: usize,
@@ -98,8 +98,8 @@ impl PinnedRange {
         cell.get()?.downcast_ref().map(look)
     }
 
-    /// What is kept with the range under a name, made if there is none: of several that ask at a time, one makes it and
-    /// the others wait. It is dropped before the range's memory goes.
+    /// The value that is kept with the range under a name, made if there is none. Of several threads that ask at a time,
+    /// one makes it and the others wait. It is dropped before the range's memory goes.
     pub fn keep<T: Any + Send + Sync, R>(
         &self,
         name: usize,
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(range.keep(1, || 3_u8, |_| ()), None);
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
         drop(pinning);
-        // Even if somebody still knows the range.
+        // Even if another thread still has the range.
         assert_eq!(dropped.load(Ordering::Relaxed), 2);
         drop(range);
     }

@@ -47,13 +47,14 @@ pub trait Allocator: Send + Sync {
     /// As there.
     unsafe fn write_bytes(&self, key: u32, address: u64, offset: u64, bytes: &[u8]) -> Result<()>;
 
-    /// Whether a device uses an allocation ([`Driver::is_in_use`](crate::Driver::is_in_use)).
+    /// True if a device uses an allocation ([`Driver::is_in_use`](crate::Driver::is_in_use)).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Driver::is_in_use`](crate::Driver::is_in_use).
     unsafe fn uses(&self, key: u32, address: u64, memory: &Memory) -> bool;
 
-    /// Whether bytes need not pass through the host ([`Driver::has_route`](crate::Driver::has_route)).
+    /// True if bytes need not pass through the host
+    /// ([`Driver::has_route`](crate::Driver::has_route)).
     fn brings_directly(&self, from: SpaceId, to: SpaceId) -> bool;
 }
 
@@ -66,7 +67,7 @@ impl SpaceId {
     }
 }
 
-/// Who allocates in a space: a driver, and the driver's own number for it.
+/// The owner of a space: a driver, and the driver's own number for it.
 #[derive(Clone)]
 struct Owner {
     driver: Weak<dyn Allocator>,
@@ -74,7 +75,7 @@ struct Owner {
 }
 
 struct Owners {
-    /// By the number of the space, less one.
+    /// The owners, by the number of the space, less one.
     all: Vec<Owner>,
     /// The place there of a driver, by its address, and its own number.
     places: BTreeMap<(usize, u32), usize>,
@@ -96,7 +97,7 @@ fn owners() -> std::sync::MutexGuard<'static, Owners> {
 pub(crate) fn register(driver: &Arc<dyn Allocator>, key: u32) -> Result<SpaceId> {
     let mut owners = owners();
     let name = (Arc::as_ptr(driver).cast::<()>().addr(), key);
-    // What is in `all` keeps the address: it is no other driver's, also when this one is gone.
+    // An entry of `all` keeps the address: it is no other driver's, also when this one is gone.
     let known = owners.places.get(&name).copied();
     let place = known.unwrap_or(owners.all.len());
     if place >= MOST_SPACES {

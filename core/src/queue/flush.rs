@@ -1,8 +1,8 @@
 //! Flushing: the queues that a wait has to flush.
 //!
-//! A driver may hold commands back until their queue is flushed after they were submitted
-//! ([`Driver::needs_flush`]). A queue with such commands is *dirty*. Commands are submitted as they, or what they are
-//! made for, are enqueued, so nothing else makes a queue dirty: a command that becomes ready after a flush needs no
+//! A driver may hold commands back until their queue is flushed after they were submitted ([`Driver::needs_flush`]). A
+//! queue with such commands is *dirty*. Commands are submitted as they are enqueued, and helpers as the command that they
+//! are made for is enqueued. So nothing else makes a queue dirty: a command that becomes ready after a flush needs no
 //! other. A wait has to flush every dirty queue that it may need, and should flush no other: a flush ends a batch that
 //! another thread is still adding to.
 //!
@@ -30,21 +30,20 @@
 //! that waits for it, finds them. A link lasts as long as both of its contexts. When one of the
 //! contexts ends, all its commands are over, and nobody waits for them any more.
 //!
-//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole
-//! queue counts it, and be submitted only after the wait has flushed. And a user event may be
-//! completed by a command that is enqueued later. So a thread that stays asleep flushes again now
-//! and then (`Waiter::look`). A future or a callback cannot do that: it is a *watcher*. While there
-//! are watchers, an enqueue that makes a queue dirty has a thread flush what they may need, as a wait would, a moment
-//! later (`soon`). So a batch goes on meanwhile:
+//! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole queue counts it, and
+//! be submitted only after the wait has flushed. And a user event may be completed by a command that is enqueued later.
+//! So a thread that stays asleep flushes again now and then (`Waiter::look`). A future or a callback cannot do that: it
+//! is a *watcher*. While there are watchers, an enqueue that makes a queue dirty has a thread flush, a moment later
+//! (`soon`), the queues that a wait of theirs would flush. So a batch goes on meanwhile:
 //!
 //! 1. A watcher is counted and registered, and flushes then.
 //! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In
 //!    between both have a fence. So either the watcher's flush finds the queue dirty, or the enqueue
 //!    sees the watcher.
-//! 3. An enqueue that finds its queue dirty leaves it so. Whoever marked it looked at the count
-//!    afterwards, and so either has it flushed, or was followed by every watcher, whose flush found
-//!    the queue if the watcher needed it. What comes to be needed later is marked later, or the
-//!    watcher depends on the host, and has flushed all queues.
+//! 3. An enqueue that finds its queue dirty leaves it so. The thread that marked it looked at the
+//!    count afterwards, and so either has it flushed, or was followed by every watcher, whose flush
+//!    found the queue if the watcher needed it. A queue that comes to be needed later is marked
+//!    later, or the watcher depends on the host, and has flushed all queues.
 //!
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
 
@@ -68,14 +67,14 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     links: Vec::new(),
 });
 
-/// How many queues are dirty.
+/// The number of dirty queues.
 static DIRTY_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// True once two contexts have lived at a time.
 static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
 /// The link noted last, as two numbers in one.
 static LAST_LINK: AtomicU64 = AtomicU64::new(0);
 
-/// Flushes what watchers may need.
+/// Flushes the queues that watchers may need.
 fn flush_for_watchers() {
     flush_contexts(watching::contexts(), true);
 }
@@ -86,7 +85,7 @@ mod soon {
     use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
-    /// How long a batch goes on.
+    /// The time for which a batch goes on.
     const MOMENT: Duration = Duration::from_millis(1);
 
     static ASKED: Mutex<bool> = Mutex::new(false);
@@ -115,7 +114,7 @@ mod soon {
             }
             drop(asked);
             std::thread::sleep(MOMENT);
-            // Before the flush: what is asked for meanwhile may come too late for it.
+            // Before the flush: a request that comes meanwhile may be too late for it.
             *lock(&ASKED) = false;
             // It may end a queue, and with it a driver, whose end may panic. The thread goes on: nobody else would flush.
             contain(flush_for_watchers);
@@ -134,11 +133,11 @@ pub(crate) fn forget_context(number: u32) {
     registry
         .links
         .retain(|(of, to)| *of != number && *to != number);
-    // Under the lock: whoever notes a link stores it there, too.
+    // Under the lock: a thread that notes a link stores it there, too.
     LAST_LINK.store(0, Ordering::Relaxed);
 }
 
-/// Notes what lies outside of the queue's context among the events that a command of it waits for.
+/// Notes the other contexts, and the host events, among the events that a command of the queue waits for.
 #[inline]
 pub(super) fn note_waits(queue: &QueueShared, events: &[Event]) {
     let own = queue.context_number();
@@ -168,7 +167,7 @@ fn note_wait(own: u32, event: &Event, other: u32) {
 /// Some contexts.
 type Numbers = SmallVec<[u32; 4]>;
 
-/// These contexts, and all that are linked from them.
+/// Gives these contexts, and all that are linked from them.
 fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
     let mut next = 0;
     while next < contexts.len() {
@@ -182,7 +181,7 @@ fn linked(mut contexts: Numbers, links: &[(u32, u32)]) -> Numbers {
     contexts
 }
 
-/// Flushes what a wait for commands of these queues needs; of no queue, for the host's event.
+/// Flushes the queues that a wait for commands of these queues needs; `None` stands for the host's event.
 #[inline]
 pub(crate) fn flush_for(queues: impl IntoIterator<Item = Option<&'static Place>>) {
     if DIRTY_COUNT.load(Ordering::Acquire) == 0 {
@@ -220,7 +219,7 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
         });
         DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
     }
-    // Each once: what others enqueue meanwhile, this wait was not for.
+    // Each once: this wait is not for commands that others enqueue meanwhile.
     for visit in wanted {
         // One that panics keeps no other from being flushed, also as its last visitor ends it: nobody would come back for these.
         contain(move || {
@@ -230,11 +229,12 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
     }
 }
 
-/// Somebody who has no handle flushes a queue: it is not recycled meanwhile.
+/// A flush of a queue by a caller without a handle: the queue is not recycled meanwhile.
 struct Visit(&'static Place);
 
 impl Visit {
-    /// Of one of the dirty queues, with the registry locked: `recycle` has it leave these first (`leave_dirty`).
+    /// A visit to one of the dirty queues, with the registry locked: `recycle` has it leave these
+    /// first (`leave_dirty`).
     fn new(place: &'static Place) -> Self {
         place.visitors.fetch_add(1, Ordering::Relaxed);
         Self(place)
@@ -247,7 +247,7 @@ impl Visit {
 }
 
 impl Drop for Visit {
-    /// Also when a driver has panicked.
+    /// Recycles the queue if it is time, also when a driver has panicked.
     fn drop(&mut self) {
         let place = self.0;
         let has_ended = {
@@ -305,15 +305,15 @@ impl QueueShared {
         watching::are_there_any() && !soon::ask()
     }
 
-    /// Flushes the queue and what its commands may wait for.
+    /// Flushes the queue and those that its commands may wait for.
     pub(super) fn flush(&self) {
         if DIRTY_COUNT.load(Ordering::Acquire) != 0 {
             flush_contexts(Some([self.context_number()].into_iter().collect()), false);
         }
     }
 
-    /// Takes the queue, whose last command is over, out of the dirty ones. False if somebody is just
-    /// flushing it, who then recycles it.
+    /// Takes the queue, whose last command is over, out of the dirty ones. False if another thread is just flushing it,
+    /// which then recycles it.
     fn leave_dirty(&self) -> bool {
         let mut registry = lock(&REGISTRY);
         if self.head().dirty.swap(false, Ordering::AcqRel) {

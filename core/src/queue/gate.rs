@@ -115,7 +115,7 @@ impl Gate {
         }
     }
 
-    /// How many barriers it remembers.
+    /// The number of barriers that it remembers.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
         self.history().len()

@@ -1,4 +1,4 @@
-//! Queues: where commands are enqueued, and what order they have.
+//! Queues, and the order of their commands.
 //!
 //! *In-order*: commands have the effects that running them one after another
 //! would have, and the host sees their events complete in that order; yet
@@ -6,10 +6,10 @@
 //! waits, markers, barriers (and hazards, which the Rust front end always
 //! tracks) order them.
 //!
-//! A command of *unknown access* (a host task that does not declare what it
-//! touches) is a full barrier of an in-order queue.
+//! A command of *unknown access* (a host task that does not declare its accesses) is a full barrier
+//! of an in-order queue.
 //!
-//! What commands know of their queue is in `place`.
+//! The part of a queue that its commands know is in `place`.
 
 pub(crate) mod enqueue;
 pub(crate) mod flush;
@@ -36,7 +36,7 @@ pub use place::{Place, QueueShared, route_to};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a queue has of higher floors than its [`Head`], which keeps it.
+/// The parts of a queue that are of higher floors than its [`Head`], which keeps it.
 struct Links {
     driver: Arc<dyn Driver>,
     device: Option<Device>,
@@ -110,8 +110,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A queue of a device in a context. Clones are the same queue; when the last
-/// is dropped, the queue is flushed and what is in it still runs.
+/// A queue of a device in a context. Clones are the same queue; when the last is dropped, the queue
+/// is flushed and its commands still run.
 #[derive(Clone)]
 pub struct Queue {
     place: &'static Place,
@@ -123,14 +123,14 @@ struct Handle(&'static Place);
 impl Drop for Handle {
     fn drop(&mut self) {
         if crate::process::is_forked() {
-            // Nothing of what is in it ends here.
+            // No command in it ends here.
             return;
         }
         let queue = self.0;
         let end = queue.progress.end();
         if !queue.progress.reached(end) {
-            // What is in it may wait for commands of other queues, which nobody
-            // may flush any more: as for a wait.
+            // Its commands may wait for commands of other queues, which nobody may flush any more:
+            // as for a wait.
             flush_for([Some(queue)]);
         }
         let recycle = Observer::new(Action::Call(Box::new(move || {
@@ -240,14 +240,13 @@ impl Queue {
         self.place.progress.reached(self.place.progress.end())
     }
 
-    /// Makes everything that was enqueued run without a further call, with what it waits for.
+    /// Makes all enqueued commands, and those that they wait for, run without a further call.
     pub fn flush(&self) {
         self.shared().flush();
     }
 
-    /// Waits until everything that was enqueued before the call is over,
-    /// whatever others enqueue meanwhile. Failed commands are over too: their
-    /// events say so.
+    /// Waits until everything that was enqueued before the call is over, and for no command that
+    /// others enqueue meanwhile. Failed commands are over too: their events say so.
     ///
     /// # Errors
     /// If waiting here could never end.

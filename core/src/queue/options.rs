@@ -1,6 +1,6 @@
 //! The options of a queue.
 
-/// How urgent a queue's commands are.
+/// The urgency of a queue's commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Run when nothing else is ready.
@@ -12,20 +12,19 @@ pub enum Priority {
     High,
 }
 
-/// How a driver finds out that a command is over, where its device does not
-/// tell it anyway.
+/// The way in which a driver finds out that a command is over, if its device does not tell it
+/// anyway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Completion {
     /// The device's vendor calls back. Costs nothing while nothing ends.
     #[default]
     Callback,
-    /// A thread looks again and again while commands are in flight: least time
-    /// from a command's end to what comes after it, for a core that is busy
-    /// meanwhile.
+    /// A thread looks again and again while commands are in flight: least time from a command's end
+    /// to the next command, for a core that is busy meanwhile.
     Polling,
 }
 
-/// Who orders commands of which one writes what another touches.
+/// The party that orders commands of which one writes bytes that another accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hazards {
     are_callers: bool,
@@ -51,25 +50,25 @@ impl Hazards {
     }
 }
 
-/// What kind of queue to make.
+/// The options of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueOptions {
     /// Program order, else only waits, markers and barriers (and hazards).
     pub in_order: bool,
     /// Each command of an in-order queue begins after the one before it has ended, also where they could run at the same
-    /// time: for who compares their timestamps.
+    /// time: for users that compare their timestamps.
     pub one_at_a_time: bool,
     /// Every enqueue waits for its command. If waiting could never end, that is the enqueue's error, and the command is
     /// cancelled: it is not run unless it has started.
     pub blocking: bool,
     /// Keep timestamps.
     pub profiling: bool,
-    /// How urgent.
+    /// The urgency of its commands.
     pub priority: Priority,
-    /// How ends of commands are found out. Drivers that know them anyway take no
+    /// The way in which ends of commands are found out. Drivers that know them anyway take no
     /// notice.
     pub completion: Completion,
-    /// Who orders commands of which one writes what another touches: by default the queue.
+    /// The party that orders commands of which one writes bytes that another accesses: by default the queue.
     pub hazards: Hazards,
 }
 

@@ -1,14 +1,12 @@
 //! Places: the part of a queue that lower floors know, its progress and the driver of its commands.
 //!
-//! Lifetime: commands point to their queue without a count. A queue that its
-//! user has dropped lives on until its last command is over; then its memory is
-//! recycled for another queue but never freed, so that a thread that has just
-//! ended a command may still look at the queue's watch flag.
+//! Lifetime: commands point to their queue without a count. A queue that its user has dropped lives
+//! on until its last command is over. Then its memory is recycled for another queue but never
+//! freed, because a thread that has just ended a command may still look at the queue's watch flag.
 //!
-//! Two types keep these apart. A [`Place`] is that memory: whoever has one may look at how far the
-//! queue there has come, and knows nothing else of it. A [`QueueShared`] is a queue in use. It is
-//! only ever lent, by what keeps the queue in use: a handle, a command that is not over, or a call
-//! of the core into the queue's driver.
+//! Two types keep these apart. A [`Place`] is that memory: its holder may look at the progress of the queue there, and
+//! knows nothing else of it. A [`QueueShared`] is a queue in use. It is only ever lent, by an object that keeps the queue
+//! in use: a handle, a command that is not over, or a call of the core into the queue's driver.
 
 use super::gate::Gate;
 use super::options::{Priority, QueueOptions};
@@ -23,8 +21,8 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A queue in use, as the core and drivers see it. It is lent by what keeps the queue in use, and
-/// not for longer:
+/// A queue in use, as the core and drivers see it. It is lent by an object that keeps the queue in use, and not for
+/// longer:
 ///
 /// ```compile_fail,E0505
 /// fn outlives(queue: quipu_scheduler::Queue) -> bool {
@@ -45,16 +43,16 @@ impl Deref for QueueShared {
     }
 }
 
-/// Where a queue is, or was: memory that is handed from queue to queue and never freed.
+/// The memory of a queue, which is handed from queue to queue and never freed.
 pub struct Place {
-    /// A copy of what is looked at as each command becomes ready.
+    /// A copy of a word that is looked at as each command becomes ready.
     route: Cell<u64>,
     head: UnsafeCell<Option<Head>>,
     pub(crate) gate: Gate,
     pub(crate) progress: Progress,
     /// Held while the queue ends, and while an event looks for its driver.
     recycling: Mutex<()>,
-    /// Of the context, whose number none has again: see `flush`.
+    /// The number of the context, which no other context has: see `flush`.
     pub(super) context_number: AtomicU32,
     /// Threads that flush it without a handle, and whether it has ended
     /// meanwhile; changed under the lock of `flush`.
@@ -62,7 +60,7 @@ pub struct Place {
     pub(super) ended: AtomicBool,
 }
 
-/// What a queue is in one of its lives, as far as this floor knows it.
+/// The parts of a queue in one of its lives that this floor knows.
 pub(crate) struct Head {
     /// The driver's address and the device's index, for a quick look at whose
     /// queue this is.
@@ -82,11 +80,11 @@ pub(crate) struct Head {
     pub(crate) needs_flush: bool,
     pub(crate) dirty: AtomicBool,
     pub(crate) id: u32,
-    /// What the floor of queues knows besides: a `Links` (`queue`).
+    /// The parts of the floor of queues: a `Links` (`queue`).
     pub(crate) links: Box<dyn Any + Send + Sync>,
 }
 
-/// What people call a device, and what traces do.
+/// The names of a device for people and for traces.
 pub(crate) struct DeviceName {
     pub(crate) name: String,
     pub(crate) id: u32,
@@ -113,8 +111,8 @@ impl Head {
 
 // SAFETY: `head` and `route` change only in `QueueShared::create` and `Place::vacate`, while no command and no handle
 // uses the queue, and under `recycling`; they are read through a `QueueShared`, which is lent only while the queue is in
-// use, or under `recycling`. What a head has may be used by any thread, but for the address in `owner`, which is only
-// compared. All else is atomic or locked.
+// use, or under `recycling`. All fields of a head may be used by any thread, but for the address in `owner`, which is
+// only compared. All else is atomic or locked.
 unsafe impl Send for Place {}
 // SAFETY: as for `Send`, just above.
 unsafe impl Sync for Place {}
@@ -168,7 +166,7 @@ impl QueueShared {
         place
     }
 
-    /// How many barriers the queue remembers.
+    /// The number of barriers that the queue remembers.
     #[cfg(test)]
     pub(crate) fn remembered_barriers(&self) -> usize {
         self.gate.remembered() + usize::from(self.gate.is_closed())
@@ -260,7 +258,7 @@ impl Place {
     /// The queue that is here.
     ///
     /// # Safety
-    /// As long as what is given is used, that queue is in use: a handle of it lives ([`Handle`]), a command of it is not
+    /// As long as the result is used, that queue is in use: a handle of it lives ([`Handle`]), a command of it is not
     /// over, or it is visited (`flush::Visit`). So [`recycle`](Place::recycle) has not been called for it.
     #[inline]
     pub(crate) unsafe fn in_use<'a>(&'static self) -> &'a QueueShared {
@@ -268,7 +266,8 @@ impl Place {
         unsafe { &*std::ptr::from_ref(self).cast::<QueueShared>() }
     }
 
-    /// Looks at what the queue here is, if there is one: by commands that the caller knows of, or already by others.
+    /// Calls `look` with the head of the queue here, if there is one. Commands that the caller knows may be of an earlier
+    /// queue.
     fn look<R>(&self, look: impl FnOnce(&Head) -> R) -> Option<R> {
         let _staying = lock(&self.recycling);
         // SAFETY: the head changes only under the lock.
@@ -285,7 +284,7 @@ impl Place {
         self.look(|head| head.domain)?
     }
 
-    /// Which queue it is, for people: also of one that may have ended.
+    /// The queue's device and number, for people: also of a queue that may have ended.
     pub(crate) fn describe(&self) -> String {
         let described = self.look(|head| {
             let device = head.device.as_ref();

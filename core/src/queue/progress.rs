@@ -1,34 +1,30 @@
 //! The progress of a queue: the set of its commands that are over, in program order.
 //!
-//! Each command of a queue has a sequence number and one byte in a page. The
-//! byte is set as the command ends, just before its notify list is closed: a
-//! plain store, no read-modify-write, whatever the number of workers. The
-//! *frontier* is the number of the first command that is not over. It is only
-//! moved when somebody asks: a waiter, a marker, or an enqueue that needs a
-//! fresh page.
+//! Each command of a queue has a sequence number and one byte in a page. The byte is set as the
+//! command ends, just before its notify list is closed: a plain store, no read-modify-write,
+//! whatever the number of workers. The *frontier* is the number of the first command that is not
+//! over. It is only moved on demand: by a waiter, a marker, or an enqueue that needs a fresh page.
 //!
-//! So there is a moment in which a command is over here and its event is not, and
-//! whoever ends it may be preempted in it. Nobody is to see both: whatever says
-//! that the commands below a number are over has moved the frontier there first;
-//! and an event whose list is open looks at the frontier too and, if that has
-//! passed its command, waits for the list to be closed.
+//! So there is a moment in which a command is over here and its event is not, and the thread that
+//! ends it may be preempted in it. No thread is to see both. Code that says that the commands below
+//! a number are over has moved the frontier there first. And an event whose list is open looks at
+//! the frontier too and, if that has passed its command, waits for the list to be closed.
 //!
-//! Whoever wants to know when the frontier reaches a number becomes a *watcher*.
-//! The queue then keeps a *sentinel*: one command that is not over and that the
-//! nearest watcher waits for. Nothing can be served before the sentinel is
-//! over, so all other commands end without a second look:
+//! A party that wants to know when the frontier reaches a number becomes a *watcher*. The queue
+//! then keeps a *sentinel*: one command that is not over and that the nearest watcher waits for.
+//! Nothing can be served before the sentinel is over, so all other commands end without a second
+//! look:
 //!
 //! 1. Under the lock, the watcher adds itself, stores the sentinel's number, and
 //!    looks at the sentinel's byte again; if it is set, it takes the next.
-//! 2. Whoever ends a command sets the byte, closes the notify list (a
-//!    sequentially consistent exchange) and then compares the sentinel with its
-//!    own number. Either it sees that it is the sentinel, and finds the next
-//!    one or serves the watcher, or the watcher, which stored the sentinel
-//!    before it looked, sees the byte.
+//! 2. A thread that ends a command sets the byte, closes the notify list (a sequentially consistent
+//!    exchange) and then compares the sentinel with its own number. Either it sees that it is the
+//!    sentinel, and finds the next one or serves the watcher, or the watcher, which stored the
+//!    sentinel before it looked, sees the byte.
 //!
-//! The sentinel is chosen at random among the commands waited for: whatever the
-//! order in which they end, each new one halves, on average, what is left, so a
-//! wait for `n` commands takes about `log n` sentinels.
+//! The sentinel is chosen at random among the commands waited for: whatever the order in which they
+//! end, each new one halves, on average, the number of those left, so a wait for `n` commands takes
+//! about `log n` sentinels.
 //!
 //! Pages are recycled when the frontier has passed them, so a queue that runs
 //! for ever holds a few. They are never freed while the process runs.
@@ -64,7 +60,7 @@ impl Page {
     }
 }
 
-/// Whom to serve when the frontier reaches a number.
+/// The party to serve when the frontier reaches a number.
 pub(crate) enum Watcher {
     /// A command that counts this as one of its waits.
     Command(NonNull<Slot>),
@@ -119,15 +115,14 @@ const NONE: u64 = u64::MAX;
 /// Written by enqueues only; on a cache line of its own.
 #[repr(align(128))]
 struct Enqueued {
-    /// Of the one thread that enqueues, as long as there is one.
+    /// The bias to the one thread that enqueues, as long as there is one.
     bias: Bias,
     next: AtomicU64,
     page: AtomicPtr<Page>,
 }
 
-/// True if the byte of this number is not set, as far as this page tells: the command is not over, or
-/// the frontier has passed it and its page been cleared for others, which
-/// the frontier says if it is read after this.
+/// True if the byte of this number is not set, as far as this page tells. Then the command is not over, or the frontier
+/// has passed it and its page been cleared for others. A later read of the frontier tells which.
 fn seems_unfinished(page: &AtomicPtr<Page>, sequence: u64) -> bool {
     // SAFETY: pages are never freed.
     let page = unsafe { &*page.load(Ordering::Acquire) };
@@ -162,7 +157,7 @@ impl Progress {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nobody moves the frontier while what is given lives.
+    /// Keeps the frontier where it is while the result lives.
     #[cfg(all(test, unix, not(miri)))]
     pub(crate) fn hold(&self) -> impl Drop {
         self.slow()
@@ -215,8 +210,8 @@ impl Progress {
                     last_base + PER_PAGE
                 };
                 let page = slow.spare.pop().unwrap_or_else(|| PageRef(Page::new(0)));
-                // Releasing: who sees a flag cleared sees how far the frontier
-                // was, which is beyond the page's old numbers.
+                // Releasing: a thread that sees a flag cleared sees the frontier of that time,
+                // which is beyond the page's old numbers.
                 for flag in &page.get().done.0 {
                     flag.store(0, Ordering::Release);
                 }
@@ -283,7 +278,7 @@ impl Progress {
         if frontier >= end {
             return true;
         }
-        // Whoever helps while it waits asks after every command. Mostly the last is not over, or, where they end in
+        // A thread that helps while it waits asks after every command. Mostly the last is not over, or, where they end in
         // another order, the first: which takes no lock to see.
         if seems_unfinished(&self.enqueued.page, end - 1)
             && self.frontier.load(Ordering::Acquire) < end
@@ -299,15 +294,13 @@ impl Progress {
         self.advance(&mut self.slow()) >= end
     }
 
-    /// True if somebody was told that the command of this number is over: a mere
-    /// look.
+    /// True if code may have been told that the command of this number is over: a mere look.
     #[inline]
     pub(crate) fn has_passed(&self, sequence: u64) -> bool {
         self.frontier.load(Ordering::Acquire) > sequence
     }
 
-    /// True if the command of this number is the sentinel: its end may serve
-    /// somebody.
+    /// True if the command of this number is the sentinel: its end may serve a watcher.
     #[inline]
     pub(crate) fn is_sentinel(&self, sequence: u64) -> bool {
         self.sentinel.0.load(Ordering::SeqCst) == sequence
@@ -368,7 +361,7 @@ impl Progress {
         }
     }
 
-    /// The sentinel is over: takes out who is served, and finds the next one.
+    /// The sentinel is over: takes out the watchers that are due, and finds the next one.
     pub(crate) fn take_served(&self, served: &mut Vec<Watcher>) {
         self.aim(&mut self.slow(), served);
     }

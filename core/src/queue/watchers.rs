@@ -1,4 +1,4 @@
-//! Futures and callbacks look no more by themselves: what comes to be needed is flushed for them.
+//! Futures and callbacks do not look again by themselves: enqueues flush the queues that they come to need.
 
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// Runs what is ready once it is flushed. May do something as it is told of a command.
+/// Runs ready commands once they are flushed. May do something as it is told of a command.
 #[derive(Default)]
 struct Late {
     ready: Mutex<Vec<Command>>,
@@ -73,7 +73,7 @@ unsafe impl Driver for Late {
     }
 }
 
-/// Whether it was woken.
+/// True if it was woken.
 #[derive(Default)]
 struct Woken(AtomicBool);
 

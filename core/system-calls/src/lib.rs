@@ -1,6 +1,6 @@
 //! Allow lists of system calls, one for each [`Role`] of a process.
 //!
-//! `table` lists the calls, with the roles that may make them and the arguments that are allowed. `filter` makes two seccomp
+//! `table` lists the calls, with the roles that may make them and the arguments that are allowed. `filter` makes seccomp
 //! filters of it and installs them:
 //!
 //! | the process makes | it gets |
@@ -10,8 +10,9 @@
 //! | any other call, also by the numbers of x32 | `ENOSYS`, as on a kernel without the call, so that libraries do without it |
 //! | a call by the numbers of a 32-bit processor | its end by `SIGSYS` |
 //!
-//! Filters hold for all threads of the process, and for every process that it starts. A process may enter a second role: then
-//! both hold. The kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`), but for those that are tried all the time and done without.
+//! Filters hold for all threads of the process, and for every process that it starts. A process may enter a second role:
+//! then the filters of both hold. The kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`), but for those that libraries
+//! often try and do without.
 //!
 //! A filter sees numbers and no memory. So `clone3`, whose flags are in memory, is no call of the table.
 
@@ -38,7 +39,7 @@ pub enum Role {
         /// It may make files without a name, which are memory that its limits do not see.
         has_nameless_files: bool,
     },
-    /// Compiles what a client or a program brings, and starts compilers.
+    /// Compiles the code of a client or a program, and starts compilers.
     Compiler,
     /// Ends the processes of a session.
     Keeper {

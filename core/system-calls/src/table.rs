@@ -1,9 +1,9 @@
 //! The table: groups of calls, the roles that have them, and the arguments with which they are allowed.
 //!
-//! A call belongs here if a session, a vendor's driver or a compiler needs it to work, and if it reaches nothing but the process
-//! itself, its children, and what Landlock lets it open. Landlock does not look at everything that takes a path: calls that
-//! change the mode, owner, times or attributes of a file are left out, because a session has its node's user. So is `truncate`, at
-//! which Landlock looks from Linux 6.2 on.
+//! A call belongs here if a session, a vendor's driver or a compiler needs it to work, and if it reaches nothing but the
+//! process itself, its children, and files that Landlock lets it open. Landlock does not look at everything that takes a
+//! path: calls that change the mode, owner, times or attributes of a file are left out, because a session has its node's
+//! user. So is `truncate`, at which Landlock looks from Linux 6.2 on.
 //!
 //! The drivers' needs, as far as they are known: CUDA makes requests of its devices (`ioctl`), maps much memory, starts threads,
 //! names them, and listens on a socket without a file that nobody reaches. ROCm and Mesa make requests of their devices, lock
@@ -52,15 +52,15 @@ impl For {
 /// A condition on an argument, which has this place. Arguments are 32 bits wide where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
-    /// It is this number.
+    /// The argument is this number.
     Is(u8, u32),
     /// Its bits in the mask, which is first, are these.
     Masked(u8, u32, u32),
-    /// It is a null pointer.
+    /// The argument is a null pointer.
     IsNull(u8),
-    /// It is the number of this process.
+    /// The argument is the number of this process.
     IsOwn(u8),
-    /// It is the group of the session that this process keeps.
+    /// The argument is the group of the session that this process keeps.
     IsKept(u8),
 }
 use Test::*;
@@ -72,7 +72,7 @@ const ANY: Rules = &[];
 
 /// Groups of calls.
 const TABLE: &[(For, &[c_long], Rules)] = &[
-    // Reading and writing what is open.
+    // Reading and writing open files.
     (
         For::SessionAndCompiler,
         &[
@@ -140,8 +140,8 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     ),
     // Its own limits, which no process without rights can lift; a compiler narrows them.
     (For::SessionAndCompiler, &[SYS_prlimit64], &[&[Is(0, 0)], &[IsOwn(0)]]),
-    // How the thread that asks is scheduled, but not before all others. Other threads cannot be told from other processes, and a
-    // user's priority is that of all its processes.
+    // The scheduling of the calling thread, but not before all others. Other threads cannot be told from other processes,
+    // and a user's priority is that of all its processes.
     (
         For::Session,
         &[SYS_sched_setscheduler],
@@ -168,7 +168,7 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     (For::SessionAndCompiler, &[SYS_clone], &[&[Masked(0, NEW_SURROUNDINGS, 0)]]),
     (For::SessionAndCompiler, &[SYS_execve, SYS_waitid, SYS_exit], ANY),
     (For::All, &[SYS_wait4, SYS_exit_group], ANY),
-    // Threads: names, and what they find out of themselves.
+    // Facts about the calling thread, such as its name, and settings of it.
     (
         For::SessionAndCompiler,
         &[SYS_prctl],
@@ -192,13 +192,14 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Is(0, PR_SET_VMA as u32)],
         ],
     ),
-    // More filters, which only add up: the second one of a role, and a compiler's. None that asks another process what to do.
+    // More filters, which only add up: the second and third of a role, and a compiler's. None that asks another process
+    // for its answers.
     (
         For::All,
         &[SYS_seccomp],
         &[&[Is(0, SECCOMP_SET_MODE_FILTER), Masked(1, SECCOMP_FILTER_FLAG_NEW_LISTENER as u32, 0)]],
     ),
-    // What is done with open files, but to have signals sent for them.
+    // Operations on open files, but not to have signals sent for them.
     (
         For::SessionAndCompiler,
         &[SYS_fcntl],

@@ -17,7 +17,7 @@ const FREE_SESSION: Role = Role::Session {
     has_nameless_files: true,
 };
 
-/// Memory that a process shares with the test: it says there what went wrong, whatever calls it has.
+/// Memory that a process shares with the test, for its reports: it needs no call for that.
 #[repr(C)]
 struct Said {
     count: AtomicUsize,
@@ -33,7 +33,7 @@ impl Said {
     }
 }
 
-/// Has a process of this role do something; what it has said, and its status.
+/// Has a process of this role do something; gives its reports, and its status.
 fn within(role: Role, act: impl Fn(&Said)) -> (Vec<i64>, libc::c_int) {
     let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
     let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -64,7 +64,7 @@ fn within(role: Role, act: impl Fn(&Said)) -> (Vec<i64>, libc::c_int) {
     (numbers.collect(), status)
 }
 
-/// Makes a call. What went wrong, if anything did; zero is nothing.
+/// Makes a call and gives its error; zero if there is none.
 fn errno_of(number: i64, arguments: [i64; 6]) -> libc::c_int {
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the call is refused, or passes numbers that are no addresses.

@@ -2,7 +2,7 @@
 
 use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
 
-/// Bytes that a block may share: what fits a core's second-level cache.
+/// Bytes that a block may share: they fit a core's second-level cache.
 const SHARED_MEMORY: u64 = 1 << 20;
 
 /// The properties of a device of `cores` workers.

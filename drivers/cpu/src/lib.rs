@@ -1,11 +1,11 @@
 //! Quipu's CPU driver: a work-stealing pool and the serial device.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | `pool` | the threads: deques, sleep, split launches, costs |
 //! | `queue` | the driver contract over the pool |
 //! | [`serial`] | the device that is the caller's thread |
-//! | `device` | what the devices are |
+//! | `device` | the properties of the devices |
 //!
 //! Options come from the builder or, where it does not set them, from the
 //! environment: `QUIPU_CPU_WORKERS=N` sets the number of workers,
@@ -43,21 +43,21 @@ impl Options {
         Self::default()
     }
 
-    /// So many workers. May be more than there are cores.
+    /// Sets the number of workers, which may be more than there are cores.
     #[must_use]
     pub fn workers(mut self, workers: NonZero<usize>) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// Pins the workers to these cores in turn. A thread that waits for what they have to do may help them, and is not pinned.
+    /// Pins the workers to these cores in turn. A thread that helps while it waits for their commands is not pinned.
     #[must_use]
     pub fn pin(mut self, cores: Vec<usize>) -> Self {
         self.pin = Some(cores);
         self
     }
 
-    /// Fills in what is not set from the environment.
+    /// Fills in options that are not set from the environment.
     fn resolve(
         self,
         environment: impl Fn(&str) -> Option<OsString>,
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// How many workers there are if nobody says: one for each thread that the machine runs at once, or as many as are possible.
+/// The usual number of workers: one for each thread that the machine runs at once, or as many as are possible.
 fn usual_workers(threads: Option<NonZero<usize>>) -> NonZero<usize> {
     let threads = threads.map_or(1, NonZero::get);
     NonZero::new(threads.min(MAX_WORKERS)).unwrap_or(NonZero::<usize>::MIN)
@@ -135,7 +135,7 @@ impl CpuDriver {
         &self.pool
     }
 
-    /// What the whole pool is and can do.
+    /// The properties of the whole pool.
     pub(crate) fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
@@ -179,7 +179,7 @@ mod tests {
     fn a_machine_of_more_threads_than_workers_are_possible_has_as_many_as_are() {
         let usual = |threads| usual_workers(NonZero::new(threads)).get();
         assert_eq!([0, 1, 256, 257, 768].map(usual), [1, 1, 256, 256, 256]);
-        // Who asks for more is told.
+        // A request for more is refused.
         let more = Options::new().workers(NonZero::new(257).unwrap());
         let error = CpuDriver::start(more).map(drop).unwrap_err().to_string();
         assert!(error.contains("at most 256"), "{error}");

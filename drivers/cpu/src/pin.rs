@@ -3,8 +3,7 @@
 use quipu_scheduler::panics::quietly;
 use std::io;
 
-/// Pins the calling thread to a core. Where that is not possible, says so in
-/// the log and goes on.
+/// Pins the calling thread to a core. If that is not possible, says so in the log and goes on.
 pub(crate) fn pin_to(core: usize) {
     if let Err(error) = try_to(core) {
         quietly(|| tracing::warn!(core, %error, "a worker could not be pinned; it runs anywhere"));

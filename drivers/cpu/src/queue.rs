@@ -1,8 +1,7 @@
 //! The CPU driver's side of the contract: submit, flush, join, notify.
 //!
-//! `submit` is not needed (the pool cannot hold what is not ready), `flush` has
-//! nothing to do (what is ready runs at once), `notify` hands a ready command to
-//! the worker that made it ready, or to the pool, and `join` helps.
+//! `submit` is not needed, because the pool holds ready commands only. `flush` has nothing to do, because ready commands
+//! run at once. `notify` hands a ready command to the worker that made it ready, or to the pool. `join` helps.
 
 use crate::CpuDriver;
 use crate::device;
@@ -16,12 +15,13 @@ use quipu_scheduler::{Command, DeviceProperties, Driver, NativeBytes, NativeQueu
 use std::any::{Any, TypeId};
 use std::ops::Range;
 
-/// What native calls and native enqueues on a CPU device are handed. It has no queues of its own: what there is to know of
-/// one is who runs its commands. A native enqueue is run by one of them, and what it does is over when it returns.
+/// The queue that native calls and native enqueues on a CPU device are handed. The device has no queues of its own: this
+/// one names the workers that run its commands. A native enqueue is run by one of them, and its work is over when it
+/// returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuQueue {
-    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, where whoever makes a
-    /// command ready runs it.
+    /// The numbers of the pool's workers that take the queue's commands; none on the serial device, whose commands are
+    /// run by the thread that makes them ready.
     pub workers: Range<usize>,
 }
 

@@ -1,31 +1,31 @@
 //! The `serial` device: the caller's thread, one command after another.
 //!
-//! Whoever makes a command ready runs it: the thread that enqueues it, or that
-//! ends what it waited for. Deterministic in a program of one thread; for
-//! debugging. It calls back when it has run all that it has, or when
-//! one of its commands waits.
+//! The thread that makes a command ready runs it: the thread that enqueues it, or that ends its
+//! last wait. Deterministic in a program of one thread; for debugging. It calls back when it has
+//! run all of its commands, or when one of its commands waits.
 //!
 //! A thread that is inside of one of its commands may wait there:
 //!
-//! 1. The core refuses a wait for what cannot be over before that command is.
+//! 1. The core refuses a wait for an event that cannot be over before that command is.
 //! 2. Of the commands that this thread is to run next, those that the wait needs are run inside of the
 //!    wait, in the order in which the wait needs them. The others are left until the command is over:
 //!    one of them may wait for that.
-//! 3. Then the thread sleeps until others have brought about what is waited for: another device, or
-//!    the thread that completes a user event. While commands are left, it looks now and then whether
-//!    the wait has come to need one, because another thread waits for it by now.
+//! 3. Then the thread sleeps until the end of its wait, by another device or the thread that
+//!    completes a user event. While commands are left, it looks now and then whether the wait has
+//!    come to need one, because another thread waits for it by now.
 //!
 //! So a command that waits for a user event holds up the enqueue that runs it, until another thread
 //! completes that event.
 //!
-//! A new thread runs a user's code of this device where the one that makes it ready must not:
+//! A new thread runs a user's code of this device if the thread that makes it ready must not:
 //!
 //! * A thread of another driver must not wait.
-//! * A thread that waits may be what that code waits for.
+//! * A thread that waits may be the one that the code waits for.
 //!
-//! Only who steps a simulated machine by hand runs all of it, in an order that is always the same.
+//! Only a thread that steps a simulated machine by hand runs all of it, in an order that is always the same.
 //!
-//! A new thread also takes what a command that waits for long would leave until it is over: another thread may need that.
+//! A new thread also takes the commands that a command with a long wait would leave until it is over: another thread may
+//! need them.
 
 use crate::device;
 use crate::pool::Arguments;
@@ -54,7 +54,7 @@ use std::time::Duration;
 pub struct SerialDriver(());
 
 thread_local! {
-    /// What this thread has made ready; `Some` while it runs it.
+    /// The commands that this thread has made ready; `Some` while it runs them.
     // Without a destructor, and none when nothing is run: a thread-local that is dropped may wait.
     static READY: ManuallyDrop<RefCell<Option<VecDeque<Command>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
@@ -66,7 +66,7 @@ static BUSY: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// True if this is one of them.
     static BUSY_HERE: Cell<bool> = const { Cell::new(false) };
-    /// How it waited before.
+    /// The joiner of the thread before it entered a command of the device.
     static OUTER: Cell<Option<Joiner>> = const { Cell::new(None) };
 }
 
@@ -105,11 +105,11 @@ impl Drop for Busy {
     }
 }
 
-/// How long a thread sleeps between two looks for commands that its wait has come to need, at first
-/// and at most.
+/// The time for which a thread sleeps between two looks for commands that its wait has come to need, at first and at
+/// most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// How a thread waits that is inside of a command of the device: see the module.
+/// The wait of a thread that is inside of a command of the device: see the module.
 fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
     let sleep = |waiter: &Waiter<'_>| match OUTER.get() {
         Some(joiner) => joiner(waiter),
@@ -122,7 +122,8 @@ fn join_inside(waiter: &Waiter<'_>) -> Result<()> {
         } else {
             let has_none = READY.with(|ready| ready.borrow().iter().flatten().next().is_none());
             if has_none && !waiter.is_stepped() {
-                // What ends on this thread meanwhile may bring some; to step a machine does so all the time.
+                // Ends on this thread meanwhile may bring some; to step a machine does so all the
+                // time.
                 pause = longest;
             }
             sleep(&waiter.for_at_most(pause))?;
@@ -197,7 +198,7 @@ unsafe impl Driver for SerialDriver {
 }
 
 impl SerialDriver {
-    /// Runs what is ready on a thread that may wait.
+    /// Runs ready commands on a thread that may wait.
     fn take(&self, commands: impl IntoIterator<Item = Command>) {
         let runs_here = READY.with(|ready| ready.borrow().is_some());
         if runs_here || works_alone() || (may_wait() && !is_waiting()) {
@@ -236,7 +237,7 @@ impl SerialDriver {
         }
     }
 
-    /// Runs what is ready, or has this thread do so when it is through with what it runs.
+    /// Runs ready commands, or has this thread do so when it is through with those that it runs.
     fn take_here<C: IntoIterator<Item = Command>>(commands: C) {
         let nested = READY.with(|ready| {
             let mut ready = ready.borrow_mut();
@@ -257,8 +258,8 @@ impl SerialDriver {
         let kept = KeptCallbacks::new();
         let busy = Busy::enter();
         let running = Running;
-        // One after another, without recursion: what a command makes ready
-        // joins the end of the list.
+        // One after another, without recursion: commands that a command makes ready join the end of
+        // the list.
         while let Some(command) =
             READY.with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front))
         {

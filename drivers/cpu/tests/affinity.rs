@@ -1,10 +1,10 @@
-//! What it would be worth to run commands where their data were last written. Measures, and asserts nothing:
+//! The worth of running commands where their data were last written. Measures, and asserts nothing:
 //! `cargo test --release -p quipu-driver-cpu --test affinity -- --ignored --nocapture`
 
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 
-/// Passes of each thread over each size, of which the median counts.
+/// Passes of each thread over each size; the median of them counts.
 const ROUNDS: usize = 400;
 
 /// Two threads update arrays in step: each its own, or each the one that the other has just written.

@@ -1,4 +1,5 @@
-//! A thread that lends itself runs what is brief of what it enqueues, and nothing else; and bytes that are lent to the host.
+//! A thread that lends itself runs the brief ones of its own commands, and nothing else; and bytes that are lent to the
+//! host.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
@@ -14,7 +15,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::ThreadId;
 
-/// Where launches ran, in order.
+/// The threads on which launches ran, in order.
 type Ran = Arc<Mutex<Vec<ThreadId>>>;
 
 /// A kernel that says where it ran, and adds one.
@@ -155,7 +156,7 @@ fn what_may_take_long_is_never_run_there() {
     let mut inline_executor = rig.inline_executor();
     inline_executor.begin();
     let long: Vec<Event> = (0..50).map(|_| rig.launch(false, None, &[])).collect();
-    // Released by what is brief, it goes to a worker all the same.
+    // Released by a brief command, it goes to a worker all the same.
     let brief = rig.launch(true, None, &[]);
     let after = rig.launch(false, None, &[brief]);
     inline_executor.run();
@@ -232,7 +233,7 @@ fn a_wait_does_not_keep_what_was_kept_from_others() {
     let mut inline_executor = rig.inline_executor();
     inline_executor.begin();
     let kept = rig.launch(true, None, &[]);
-    // Of another driver's command that only comes about with what is kept.
+    // Of another driver's command that only comes about with kept ones.
     let gate = UserEvent::new();
     let opened = gate.event();
     kept.on_complete(move |_| gate.complete());
@@ -282,7 +283,7 @@ fn bytes_that_are_lent_have_their_turn_among_commands() {
             said.send(lent).unwrap();
         })
         .unwrap();
-    // Nobody who enqueues is refused.
+    // No enqueue is refused.
     let after = rig.launch(false, Some(&memory), &[]);
     assert!(hears.try_recv().is_err());
     gate.complete();

@@ -1,11 +1,10 @@
-//! Models of the pool's protocols: the deque's, the shared batch's and the injector's hand-over, who comes to a shared launch and
-//! runs which groups of it, and falling asleep.
+//! Models of the pool's protocols: the hand-over of the deque, the shared batch and the injector, the participants of a
+//! shared launch and their groups, and falling asleep.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p quipu-driver-cpu --test loom --release`
 //!
-//! The protocols' files are compiled here once more, over loom's atomics: what
-//! they know as `quipu_scheduler::sync` is the module below. Most models are at the
-//! end of those files.
+//! The protocols' files are compiled here once more, over loom's atomics: the module below is their
+//! `quipu_scheduler::sync`. Most models are at the end of those files.
 //!
 //! Each of these changes was made, and made the model named fail:
 //!
@@ -44,8 +43,8 @@
 //! | `Injector::is_empty` looks at `newest` alone | `what_is_handed_in_is_not_slept_over` |
 //! | `Injector::push_many` does not tell of what it adds | `what_is_handed_in_is_not_slept_over` |
 //!
-//! One thing no model here can fail for: that who comes to an invitation has read its word before the owner writes the next
-//! (the orderings of `Invitation::next` and of the exchange in `accept`). Loom lets no load see a later store.
+//! One property no model here can test: a worker that comes to an invitation has read its word before the owner writes
+//! the next (the orderings of `Invitation::next` and of the exchange in `accept`). Loom lets no load see a later store.
 #![cfg(loom)]
 #![allow(
     missing_docs,
@@ -133,9 +132,8 @@ fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
     mutex.lock().unwrap()
 }
 
-/// The owner pushes more than fits while a thief makes room: what was taken in
-/// comes out once, nothing is overwritten before it was taken, and an emptied
-/// deque takes items again.
+/// The owner pushes more items than fit while a thief makes room: each item that was taken in comes
+/// out once, nothing is overwritten before it was taken, and an emptied deque takes items again.
 #[test]
 fn a_full_ring_overwrites_nothing() {
     loom::model(|| {

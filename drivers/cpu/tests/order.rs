@@ -1,4 +1,4 @@
-//! In which order a worker runs what is ready.
+//! The order in which a worker runs ready commands.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod long;
@@ -94,7 +94,7 @@ impl Rig {
         (0..length).map(next).collect()
     }
 
-    /// What ran, in order, when all these are over.
+    /// The names of the commands that ran, in order, when all these are over.
     fn ran(&self, events: &[Event]) -> Vec<&'static str> {
         assert_eq!(over(events).iter().count(), events.len());
         std::mem::take(&mut *self.ran.lock().unwrap())

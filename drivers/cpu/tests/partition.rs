@@ -50,7 +50,7 @@ fn parts_that_are_gone_leave_nothing_in_the_pool() {
         assert_eq!([quarters[0].index(), quarters[1].index()], [3, 4]);
     }
 
-    // A queue keeps its part, and what is enqueued there runs there.
+    // A queue keeps its part, and its commands run there.
     let mut kept = halves();
     let first = kept.swap_remove(0);
     let context = Context::new(std::slice::from_ref(&pool)).expect("a context");

@@ -41,7 +41,7 @@ impl NativeKernel for Where {
     }
 }
 
-/// What the groups of some launches on a pool tell.
+/// The places in which the groups of some launches on a pool ran, as they tell.
 fn told(workers: usize, pin: &[usize]) -> Vec<(String, Vec<usize>)> {
     let workers = NonZero::new(workers).expect("a worker");
     let options = Options::new().workers(workers).pin(pin.to_vec());

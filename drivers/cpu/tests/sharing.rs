@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Longer than a launch takes that is not worth sharing.
 const LONG: Duration = Duration::from_micros(100);
-/// No time limit of what is right.
+/// Longer than any correct run takes.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 fn work_for(time: Duration) {
@@ -38,7 +38,7 @@ impl NativeKernel for Together {
 
     unsafe fn run(&self, _: &[RawArgument], groups: Range<u32>) -> Result<()> {
         for group in groups {
-            // Who has not seen a kernel before runs a group alone, and shares the others if that one was long.
+            // A worker that has not seen a kernel before runs a group alone, and shares the others if that one was long.
             work_for(LONG);
             if group > 0 {
                 let thread = std::thread::current().name().unwrap_or("?").to_owned();
@@ -59,7 +59,7 @@ fn a_long_launch_is_run_by_all_workers_at_once() {
     let pool = Device::all_of(&driver).unwrap().remove(0);
     let part = pool.partition(&Partition::Equally(2)).unwrap().remove(1);
     let context = Context::new(std::slice::from_ref(&pool)).unwrap();
-    // By workers who have not seen it, and by such as have.
+    // By workers that have not seen it, and by others that have.
     for (device, workers) in [(&pool, 0..4), (&pool, 0..4), (&part, 2..4)] {
         let queue = context.queue(device, QueueOptions::default()).unwrap();
         let (arrive, arrived) = channel();

@@ -1,6 +1,6 @@
-//! Commands that wait for others inside of themselves, on a pool of one worker:
-//! every wait ends that could end with threads without number. And panics that
-//! carry what panics when it is dropped.
+//! Commands that wait for others inside of themselves, on a pool of one worker: every wait ends
+//! that could end with threads without number. And panics that carry values that panic when they
+//! are dropped.
 
 mod long;
 
@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::time::Duration;
 
-/// For what happens at once, or never.
+/// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Whether the thread that waits or a worker comes first is chance.
+/// Chance decides whether the thread that waits or a worker comes first.
 const ROUNDS: u32 = 200;
 
 fn out_of_order() -> Queue {
@@ -144,7 +144,7 @@ fn a_host_thread_that_waits_is_not_caught_in_a_launch() {
 #[test]
 fn who_waits_leaves_what_it_shares_to_who_takes_its_place() {
     let queue = out_of_order();
-    // The worker itself runs what such a task makes ready.
+    // The worker itself runs commands that such a task makes ready.
     let held = || {
         let (open, opened) = mpsc::channel::<()>();
         let gate = task(&queue, &[], move || {

@@ -1,4 +1,4 @@
-//! What commands cost on the first CUDA device, beside the raw driver API in the same process: enqueue and wait of a
+//! The cost of commands on the first CUDA device, beside the raw driver API in the same process: enqueue and wait of a
 //! kernel that does nothing, chains of small kernels, enqueued and recorded, copies. Medians, in microseconds and GB/s.
 //!
 //! ```sh
@@ -29,7 +29,7 @@ fn check(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
 }
 
-/// The median, in microseconds, of so many runs, the first of which do not count.
+/// The median, in microseconds, of so many runs after the first ones, which do not count.
 fn median(runs: usize, mut run: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..runs + runs / 4 + 1)
         .map(|_| {
@@ -96,7 +96,7 @@ fn raw(stream: CUstream) {
         println!(
             "raw    a graph of 10,000 launches, one after the other {replayed:6.2} us each, of a repeat"
         );
-        // What is left if every command is to have an event of its own.
+        // The cost that remains if every command is to have an event of its own.
         let mut event = null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         check(sys::cuEventCreate(&raw mut event, flags));

@@ -1,4 +1,4 @@
-//! Where the time of a chain goes that was held back: how it ends, piece by piece, on the first CUDA device; beside the
+//! The parts of the time of a chain that was held back: its end, piece by piece, on the first CUDA device; beside the
 //! same number of kernels as graphs made by hand, in one and in pieces, each launched for the first time, as those of a
 //! held chain are. Microseconds per kernel, medians.
 //!

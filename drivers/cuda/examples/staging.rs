@@ -1,6 +1,6 @@
-//! How fast pageable memory gets to the first CUDA device and back through pinned blocks, for numbers of threads, sizes of
-//! pieces and numbers of blocks; in GB/s, beside CUDA's own pageable and pinned copies. What the driver's constants
-//! (`host.rs`, `staging.rs`) are to be chosen by.
+//! The rates at which pageable memory gets to the first CUDA device and back through pinned blocks, for numbers of
+//! threads, sizes of pieces and numbers of blocks; in GB/s, beside CUDA's own pageable and pinned copies. The driver's
+//! constants (`host.rs`, `staging.rs`) are to be chosen by them.
 //!
 //! ```sh
 //! cargo run --release -p quipu-driver-cuda --example staging
@@ -30,7 +30,7 @@ fn rate(mut run: impl FnMut()) -> f64 {
     BYTES as f64 / times.fold(f64::INFINITY, f64::min) / 1e9
 }
 
-/// What a thread has for itself.
+/// The objects that a thread has for itself.
 struct Lane {
     stream: CUstream,
     blocks: Vec<(*mut u8, sys::CUevent)>,

@@ -1,5 +1,5 @@
-//! The devices: what they are, and what is made when one is first used: its context and its streams. A program that only
-//! lists devices does not pay for them.
+//! The devices: their properties, and the objects that are made when one is first used: its context and its streams. A
+//! program that only lists devices does not pay for them.
 
 use crate::mark::{Mark, Marker};
 use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
@@ -22,22 +22,23 @@ const OLDEST: c_int = 11_070;
 
 /// Streams for kernels, fills, and copies within a device: as many commands run at once.
 const COMPUTE: usize = 8;
-/// Streams for what comes from the host, and for what goes there: a copy that waits for a kernel holds up no others.
+/// Streams for copies from the host, and for copies to it: a copy that waits for a kernel holds up no others.
 const COPIES: usize = 4;
 /// All of them.
 const TRACKS: usize = COMPUTE + 2 * COPIES;
 /// The lanes of copies from and to the host, for traces.
 pub(crate) const UPLOADS: u32 = 1;
 pub(crate) const DOWNLOADS: u32 = 2;
-/// For how long a device is given time to say that a command is over before it is asked, which is what tells of a fault.
+/// The time that a device is given to say that a command is over before it is asked. The answer also tells of a fault.
 /// Shorter than the time after which nobody asks without a call from the device.
 const TOLD_NS: u64 = 50_000;
 /// Bytes from one stream's mark to the next: a cache line.
 const MARK: usize = 64;
-/// How long a point of the device's time is used: elapsed times have 24 bits, so for so long they are exact to 0.1 µs.
+/// The time for which a point of the device's time is used: elapsed times have 24 bits, so for so long they are exact to
+/// 0.1 µs.
 const POINT_NS: u64 = 1_000_000_000;
 
-/// What moves which way: each has streams of its own, so that copies run beside kernels.
+/// The direction of a command: each has streams of its own, so that copies run beside kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Compute,
@@ -59,7 +60,7 @@ impl Lane {
     }
 }
 
-/// What a command that is in a stream gives to those that wait for it.
+/// The signal of a command in a stream, for those that wait for it.
 #[derive(Clone, Debug)]
 pub struct Signal {
     pub(crate) device: usize,
@@ -68,21 +69,21 @@ pub struct Signal {
     /// The how-manyeth of the stream it is.
     pub(crate) ticket: u64,
     pub(crate) event: Event,
-    /// How the device tells its end, if it does.
+    /// The device's report of its end, if there is one.
     pub(crate) told: Option<Told>,
 }
 
-/// How a device tells a command's end: by a number that it writes to pinned memory.
+/// A device's report of a command's end: a number that it writes to pinned memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    /// When the command was put there, on the process's clock.
+    /// The time at which the command was put there, on the process's clock.
     put: u64,
-    /// Where, if not where its [stream](Track::tell) has it.
+    /// The mark with the report, if it is not the one of its [stream](Track::tell).
     mark: Option<Mark>,
 }
 
 impl Told {
-    /// Of a command that was just put there as a part of something, and has a mark of its own.
+    /// The report of a command that was just put there as a part of something, and has a mark of its own.
     pub(crate) fn by(mark: Mark) -> Self {
         Self {
             put: clock::now_ns(),
@@ -95,13 +96,13 @@ impl Told {
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) stream: Stream,
-    /// Where the drain thread asks to be woken, beside the stream and so in nobody's way.
+    /// The stream in which the drain thread asks to be woken, beside the other and so in no command's way.
     pub(crate) echo: Stream,
-    /// How many commands were put into it. Written by the one that pumps.
+    /// The number of commands that were put into it. Written by the thread that pumps.
     last: AtomicU64,
-    /// Up to which of them the host knows that they are over.
+    /// The number of them that the host knows to be over.
     seen: AtomicU64,
-    /// Where the device writes up to which of them it is, if it can: pinned memory, which lives as long.
+    /// The word in which the device counts its finished commands, if it can: pinned memory, which lives as long.
     mark: Option<NonNull<AtomicU64>>,
 }
 
@@ -111,10 +112,10 @@ unsafe impl Send for Track {}
 unsafe impl Sync for Track {}
 
 impl Track {
-    /// Has the device write, after what is in the stream and before the next event there, that the command of this number
-    /// is over; says so if it will. Looking there takes the host no call, where asking after an event takes 1.5 µs on an
-    /// H200. Each such write takes the device time, too, so only a command is told so that finds the stream empty: one
-    /// that somebody may be waiting for.
+    /// Has the device write, after the commands in the stream and before the next event there, that the command of this
+    /// number is over. Gives the report if it will. The host reads it without a call, while a question after an event is
+    /// one. Each such write takes the device time, too, so only a command is told so that finds the stream empty: one
+    /// that a thread may be waiting for.
     pub(crate) fn tell(&self, ticket: u64) -> Option<Told> {
         let mark = self.mark?;
         if self.seen.load(Ordering::Relaxed) + 1 < ticket {
@@ -171,20 +172,20 @@ impl Track {
 pub(crate) struct Live {
     pub(crate) context: Arc<Context>,
     pub(crate) tracks: Vec<Track>,
-    /// Where memory is allocated and zeroed, and what is waited for at once by the thread that asks for it.
+    /// The stream in which memory is allocated and zeroed, and of commands for which the enqueuing thread waits at once.
     pub(crate) service: Stream,
     pub(crate) staging: Arc<Staging>,
     /// Streams of large copies.
     copying: Mutex<Vec<Stream>>,
-    /// Where memory comes from, if the device has pools.
+    /// The pool that memory comes from, if the device has pools.
     pub(crate) pool: Option<Pool>,
     /// For each lane, which of its streams was last used.
     last_used: [AtomicUsize; Lane::ALL.len()],
-    /// What times of the device are told from.
+    /// The point that times of the device are told from.
     point: Mutex<Option<Point>>,
-    /// What sets marks in batches.
+    /// The module that sets marks in batches.
     marker: OnceLock<Marker>,
-    /// What the streams' marks are in. After the streams, so that it is given back after them.
+    /// The memory of the streams' marks. After the streams, so that it is given back after them.
     _marks: Option<Pinned>,
 }
 
@@ -192,9 +193,9 @@ pub(crate) struct Live {
 #[derive(Debug)]
 struct Point {
     event: Event,
-    /// When it was chosen, on the process's clock.
+    /// The time at which it was chosen, on the process's clock.
     since: u64,
-    /// When it was, on that clock.
+    /// Its time on that clock.
     clock: Clock,
 }
 
@@ -210,7 +211,7 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Gives back what is in it and not in use, once this stream, whose context is current, has come to what it frees.
+    /// Gives back memory in it that is not in use, once this stream, whose context is current, has come to its frees.
     pub(crate) fn trim(self, frees: &Stream) -> Called<()> {
         frees.synchronize()?;
         // SAFETY: the device's own pool.
@@ -221,7 +222,8 @@ impl Pool {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // The pool is the device's: what is kept in it for what is allocated next would stay there.
+        // The pool is the device's: memory that is kept in it for later allocations would stay
+        // there.
         let (Some(pool), Ok(_entered)) = (self.pool, self.context.enter()) else {
             return;
         };
@@ -265,9 +267,9 @@ impl Live {
         })
     }
 
-    /// The number of the stream for a command that waits for these: that of one that is the last in its stream, so that
-    /// a chain stays where it is; else the one that was last used if nothing is left there, for device and host have it at
-    /// hand; else another with nothing in it; else the next in turn.
+    /// The number of the stream for a command that waits for these. It is that of one that is the last in its stream, so
+    /// that a chain stays where it is; else the one that was last used if nothing is left there, because device and host
+    /// have it at hand. Otherwise it is another with nothing in it, or the next in turn.
     pub(crate) fn choose(&self, device: usize, lane: Lane, waits: &[Signal]) -> usize {
         let Range { start, end } = lane.tracks();
         let is_last = |wait: &&Signal| {
@@ -289,7 +291,7 @@ impl Live {
         chosen
     }
 
-    /// What sets marks in batches.
+    /// The module that sets marks in batches.
     pub(crate) fn marker(&self) -> Called<&Marker> {
         made_once(&self.marker, || Marker::of(&self.context))
     }
@@ -306,8 +308,8 @@ impl Live {
     }
 
     /// Lends a stream for a copy that a thread of the host looks after. A new stream takes memory of the device, and such
-    /// a copy may be what is to make room there: then it goes where memory is allocated and freed, with what others put
-    /// there.
+    /// a copy may be the one that makes room there. Then it goes into the stream of allocations, with the commands of
+    /// others there.
     pub(crate) fn with_stream<R>(&self, copy: impl FnOnce(&Stream) -> Called<R>) -> Called<R> {
         let copying = || self.copying.lock().unwrap_or_else(PoisonError::into_inner);
         let known = copying().pop();
@@ -320,8 +322,8 @@ impl Live {
         copied
     }
 
-    /// When a command began on the device and when it ended, on the process's clock. It has ended; the host put it into its
-    /// stream no earlier than `before`, and saw its end at `seen`.
+    /// The times at which a command began on the device and ended, on the process's clock. It has ended; the host put it
+    /// into its stream no earlier than `before`, and saw its end at `seen`.
     pub(crate) fn times(
         &self,
         began: &Event,
@@ -359,7 +361,7 @@ fn pool_of(device: CUdevice) -> Called<Option<Pool>> {
     // SAFETY: the device is one that CUDA has named.
     let code = unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, device) };
     named("cuDeviceGetDefaultMemPool", code)?;
-    // What is freed is kept for what is allocated next.
+    // Freed memory is kept for later allocations.
     let mut all = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: this attribute is a number of 64 bits.
@@ -376,7 +378,7 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// Compute capability, as `90` for 9.0.
     pub(crate) capability: u32,
-    /// What compiled code depends on.
+    /// The facts that compiled code depends on.
     pub(crate) build: String,
     live: OnceLock<Live>,
 }
@@ -434,8 +436,8 @@ pub(crate) fn all() -> Result<Vec<Device>> {
     found(version).map_err(|error| no_devices(LOOK, error.text()))
 }
 
-/// Why a driver of this version is of no use, if it is not: a function that it lacks would end the call that needs it with a
-/// panic.
+/// The reason for which a driver of this version is of no use, if there is one: a call of a function that it lacks would
+/// end with a panic.
 fn too_old(version: c_int) -> Option<String> {
     let name = |version: c_int| format!("{}.{}", version / 1000, version % 1000 / 10);
     (version < OLDEST).then(|| {
@@ -511,7 +513,7 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         kind: DeviceKind::Gpu,
         vendor: "NVIDIA".to_owned(),
         multiprocessors: narrow(ask(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?).max(1),
-        // Kernels loop over blocks: what the hardware takes at once is no limit.
+        // Kernels loop over blocks: the hardware's limit is none.
         max_grid_blocks: [quipu_scheduler::front::MAX_GROUPS; 3],
         max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
         // The last dimension is the hardware's first.

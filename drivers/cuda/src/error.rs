@@ -1,10 +1,10 @@
-//! CUDA's refusals as the core's errors: which device, which call, which code, in words.
+//! CUDA's refusals as the core's errors: the device, the call and the code, in words.
 
 use crate::native::CallError;
 use cudarc::driver::sys::CUresult;
 use quipu_device_queue::Failure;
 
-/// What a code means, for people.
+/// The meaning of a code, for people.
 fn meaning(code: CUresult) -> &'static str {
     use CUresult as C;
     match code {

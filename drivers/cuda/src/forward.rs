@@ -29,10 +29,11 @@ type Put = std::result::Result<Flight<Cuda>, Obstacle<CallError>>;
 /// Rows are less than so many bytes apart, on every device.
 pub(crate) const MOST_PITCH: u64 = (1 << 31) - 1;
 
-/// What comes with a command on its device.
+/// The objects that come with a command on its device.
 #[derive(Default)]
 pub struct Cargo {
-    /// When it was put into its stream, on the process's clock, and where it begins there; if times are asked for.
+    /// If times are asked for: the time at which it was put into its stream, on the process's clock, and the event of its
+    /// begin there.
     began: Option<(u64, Event)>,
     /// The fault record of a kernel.
     fault: Option<FaultRead>,
@@ -51,7 +52,7 @@ struct Staged {
 }
 
 impl Cargo {
-    /// What is left to do on the host, once the device has done its part well.
+    /// The rest of the work on the host, once the device has done its part well.
     pub(crate) fn land(self, command: &Command) -> Result<()> {
         let landing = self.staged.map(|staged| staged.landing);
         for landing in landing.into_iter().flatten() {
@@ -79,7 +80,7 @@ struct Landing {
 
 // SAFETY: the destination may be used by any thread until the command is over.
 unsafe impl Send for Landing {}
-/// Who does a command.
+/// The executor of a command.
 pub(crate) fn executor_of(command: &Command) -> Executor {
     match command.operation() {
         Operation::Migrate(migration) => {
@@ -110,7 +111,7 @@ pub(crate) fn executor_of(command: &Command) -> Executor {
             if !is_for_a_device || (is_staged && !goes) {
                 Executor::Host
             } else if is_direct && to_host {
-                // What a command writes that then fails, it has written to the user's memory.
+                // A command that fails has written its bytes to the user's memory by then.
                 Executor::DeviceForUser
             } else if from_host && command.kind() != Kind::Write {
                 Executor::DeviceWhenReady
@@ -123,7 +124,7 @@ pub(crate) fn executor_of(command: &Command) -> Executor {
     }
 }
 
-/// Where a transfer's bytes on the host begin, if this side is the host's.
+/// The address of a transfer's bytes on the host, if this side is the host's.
 fn host_bytes(endpoint: &Endpoint) -> Option<*const u8> {
     match endpoint {
         Endpoint::Host(memory) => Some(memory.pointer().cast_const()),
@@ -137,25 +138,25 @@ fn is_small(transfer: &Transfer) -> bool {
     transfer.bytes() <= MOST_STAGED && parts.row_alone().is_some()
 }
 
-/// Where the pieces of so many bytes begin that go through a block each, and how long they are.
+/// The start and the length of each piece of so many bytes that go through a block each.
 fn pieces(length: u64) -> impl Iterator<Item = (u64, u64)> {
     let starts = (0..length).step_by(MOST_IN_BLOCK as usize);
     starts.map(move |start| (start, MOST_IN_BLOCK.min(length - start)))
 }
 
-/// Where bytes are.
+/// The address of bytes.
 pub(crate) fn address(bytes: &Bytes<'_>) -> CUdeviceptr {
     bytes.allocation.address + bytes.offset
 }
 
-/// What a command puts into one of a device's streams.
+/// The calls of a command in one of a device's streams.
 struct Chain<'a> {
     device: &'a Device,
     live: &'a Live,
     track: usize,
     /// Something that uses memory is in the stream.
     is_begun: bool,
-    /// Why no more calls are made.
+    /// The reason for which no more calls are made.
     failure: Option<CallError>,
     cargo: Cargo,
     _entered: Entered,
@@ -198,7 +199,7 @@ impl<'a> Chain<'a> {
         &self.live.tracks[self.track].stream
     }
 
-    /// Waits for what fills fresh memory with zeros, too.
+    /// Waits for the fill that zeroes fresh memory, too.
     fn uses(&self, bytes: &Bytes<'_>) -> Called<()> {
         match bytes.allocation.ready() {
             Some(ready) => self.stream().wait(&ready),
@@ -206,8 +207,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Only the first step fails at once, with nothing in the stream. Where a later one does, those before it run: what
-    /// they use is kept until they are over, and the command fails then. No more steps are made.
+    /// Makes a step. Only the first one fails at once, with nothing in the stream. If a later one does, those before it
+    /// run: memory that they use is kept until they are over, and the command fails then. No more steps are made.
     fn step<T>(&mut self, step: impl FnOnce(&Self) -> Called<T>) -> Called<Option<T>> {
         if self.failure.is_some() {
             return Ok(None);
@@ -242,7 +243,7 @@ impl<'a> Chain<'a> {
             Ok(event) => event,
             Err(error) if !self.is_begun => return Err(error.into()),
             Err(error) => {
-                // There is no other way to learn when what is in the stream is over.
+                // There is no other way to learn when the commands in the stream are over.
                 let waited = track.stream.synchronize();
                 if waited.is_err() {
                     std::mem::forget(self.cargo);
@@ -271,7 +272,7 @@ impl<'a> Chain<'a> {
         self.step(|chain| chain.live.staging.block(length))
     }
 
-    /// Brings the host's bytes to the device: in pieces through blocks, of which one is filled while others are on their
+    /// Brings the host's bytes to the device: in pieces through blocks, one of which is filled while others are on their
     /// way, or by themselves if CUDA knows them.
     fn upload(&mut self, from: *const u8, to: CUdeviceptr, length: u64) -> Called<()> {
         if Registered::known(from, length) == Some(true) {
@@ -370,7 +371,7 @@ impl<'a> Chain<'a> {
             }
             _ => {}
         }
-        // The beginning comes from the host; then what is there is doubled.
+        // The first bytes come from the host; then the filled part is doubled.
         let Some(block) = self.block(length.min(4 << 10))? else {
             return Ok(());
         };
@@ -476,7 +477,7 @@ fn put_launch(mut chain: Chain<'_>, work: &Work<'_>, code: CodeRef<'_, Compiled>
     chain.end()
 }
 
-/// What a user's closure puts into the stream.
+/// Puts the commands of a user's closure into the stream.
 fn put_native(mut chain: Chain<'_>, work: &Work<'_>, enqueue: &NativeEnqueue) -> Put {
     let arguments = work.command().arguments();
     let mut memories = Vec::with_capacity(arguments.len());

@@ -37,20 +37,20 @@ const OLDEST: c_int = 12_000;
 /// The most nodes that a fill is made of.
 const MOST_FILLS: u64 = 4;
 
-/// What is kept with a recorded graph.
+/// The object that is kept with a recorded graph.
 pub(crate) struct Recorded {
     /// The device's memory.
     space: SpaceId,
     /// An argument for each memory object that its commands use.
     memories: Vec<PackedAccess>,
-    /// It, and where the memories are that it was made for.
+    /// The graph of CUDA's, and the addresses of the memories that it was made for.
     made: Mutex<Option<(Arc<Executable>, Vec<CUdeviceptr>)>>,
     /// See [`Recorded::may_fail`]; known once it is made.
     may_fail: AtomicBool,
 }
 
 impl Recorded {
-    /// What is to be kept with a graph of commands of this device, if all of them can be nodes.
+    /// The object to keep with a graph of commands of this device, if all of them can be nodes.
     pub(crate) fn take(device: &Device, graph: &Graph) -> Option<Self> {
         if version().ok()? < OLDEST {
             return None;
@@ -89,7 +89,7 @@ impl Recorded {
         })
     }
 
-    /// What is kept with a graph.
+    /// The object that is kept with a graph.
     ///
     /// # Errors
     /// If it was not taken.
@@ -208,9 +208,9 @@ pub struct Batch {
 /// A command of a batch.
 #[derive(Default)]
 pub(crate) struct Member {
-    /// What it says of itself, once it is over.
+    /// Its own error, once it is over.
     pub(crate) fault: Option<FaultRead>,
-    /// What is set when it is over, if that is not the end of the batch.
+    /// The mark that is set when it is over, if that is not the end of the batch.
     pub(crate) mark: Option<Mark>,
 }
 
@@ -348,7 +348,7 @@ impl Pattern {
         }
     }
 
-    /// How many nodes it takes: one for each of its words.
+    /// The number of nodes that it takes: one for each of its words.
     fn nodes(&self) -> u64 {
         self.words.len() as u64
     }
@@ -383,7 +383,7 @@ impl Executable {
         }
     }
 
-    /// What its kernels say of themselves, once a launch is over: the first that has failed, in the order of recording.
+    /// The result of its kernels, once a launch is over: the first that has failed, in the order of recording.
     pub(crate) fn outcome(&self, graph: &Graph) -> Result<()> {
         let Some((number, fault)) = self.faults.iter().find(|(_, fault)| fault.is_written()) else {
             self.is_clean.store(true, Ordering::Relaxed);
@@ -424,7 +424,7 @@ impl Drop for Definition {
     }
 }
 
-/// What a command of a graph does.
+/// The work of a command of a graph.
 enum Does<'a> {
     Launch(&'a Code<Compiled>),
     Fill(&'a Fill),
@@ -502,8 +502,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Has a mark set when the last commands are over, of which the first has this number. In a chain the next command comes
-    /// after that; beside others, it would wait for all of them.
+    /// Has a mark set when these commands are over. The first of them has the number `first`. In a chain the next command
+    /// comes after that; beside others, it would wait for all of them.
     fn tell(&mut self, commands: &[Planned<Cuda>], first: usize, mark: &Mark) -> Called<()> {
         let is_awaited = |number: &usize| {
             let mut later = commands[number - first..].iter().skip(1);

@@ -1,5 +1,5 @@
-//! Large copies from and to the host, on threads of it, through pinned memory. What is in memory that [stays where it is](quipu_scheduler::memory::pinned) is moved at once: CUDA
-//! is told of that memory the first time.
+//! Large copies from and to the host, on threads of it, through pinned memory. Bytes in memory that
+//! [stays where it is](quipu_scheduler::memory::pinned) are moved at once: CUDA is told of that memory the first time.
 
 use crate::device::{DOWNLOADS, Device, Live, UPLOADS};
 use crate::forward::{Bytes, MOST_PITCH, Work, address};
@@ -32,7 +32,7 @@ pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
     }
 }
 
-/// The lane of what goes between the host and a device, for traces.
+/// The lane of copies between the host and a device, for traces.
 fn host_lane(operation: Operation<'_>) -> Option<u32> {
     let (from_host, to_host) = match operation {
         Operation::Migrate(migration) => (
@@ -103,14 +103,14 @@ fn transfer_large(work: &Work<'_>, transfer: &Transfer) -> Result<()> {
             }
             let mut parts = shape.parts().into_iter();
             let put = parts.try_for_each(|part| put_part(stream, &source, &destination, &part));
-            // Whatever has failed, nothing is on its way when this returns.
+            // Also after an error nothing is on its way when this returns.
             put.and(stream.synchronize())
         })
     };
     device.live().and_then(copy).map_err(failed)
 }
 
-/// A thread's stream and blocks, and what they bring bytes to or from.
+/// A thread's stream and blocks, and the bytes that they move.
 struct CudaLine<'a> {
     stream: &'a Stream,
     blocks: [Block; BLOCKS],

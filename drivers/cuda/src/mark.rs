@@ -42,7 +42,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// So many marks that are not set.
+    /// Makes so many marks that are not set.
     pub(crate) fn several(live: &Live, count: usize) -> Called<Vec<Self>> {
         let block = Arc::new(live.staging.block((count * size_of::<u64>()) as u64)?);
         let marks = (0..count).map(|number| {
@@ -68,7 +68,7 @@ impl Mark {
     }
 }
 
-/// What sets marks.
+/// The module that sets marks.
 #[derive(Debug)]
 pub(crate) struct Marker {
     module: CUmodule,
@@ -122,7 +122,7 @@ impl Drop for Marker {
             return;
         }
         let _entered = self.context.enter();
-        // SAFETY: loaded once, unloaded once; what uses it is over.
+        // SAFETY: loaded once, unloaded once; the kernels that use it are over.
         let unloaded = unsafe { sys::cuModuleUnload(self.module) };
         if let Err(error) = named("cuModuleUnload", unloaded) {
             quietly(|| tracing::debug!(?error, "a module was not released"));

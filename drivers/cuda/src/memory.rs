@@ -1,5 +1,5 @@
-//! Allocations of the devices' memory. What is allocated comes from the device's pool and is zeroed in the order of a
-//! stream, and whatever uses it first waits for that there: so nobody waits for it on the host.
+//! Allocations of the devices' memory. New memory comes from the device's pool and is zeroed in the order of a stream.
+//! The first command that uses it waits for that there: so no thread waits for it on the host.
 
 use crate::device::{Device, Live};
 use crate::native::{Called, Event, named};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 /// Memory of a device.
 #[derive(Debug)]
 pub struct Allocation {
-    /// Where it is, in the address space that all devices and the host share.
+    /// Its address, in the address space that all devices and the host share.
     pub(crate) address: CUdeviceptr,
-    /// What fills it with zeros, as long as that is not known to be over.
+    /// The event of the fill with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
 }
 
 impl Allocation {
-    /// What has to be over before the memory is used, if anything is left.
+    /// The event that has to be over before the memory is used, if one is left.
     pub(crate) fn ready(&self) -> Option<Event> {
         let mut zeroed = self.zeroed.lock().unwrap_or_else(PoisonError::into_inner);
         if zeroed
@@ -75,8 +75,8 @@ impl Allocation {
     }
 }
 
-/// What CUDA says is free, and what is free in the device's pool, and no more than so much; of a device that is not in
-/// use, so much.
+/// The bytes that are free as CUDA says, and those that are free in the device's pool, at most `left`; of a device that
+/// is not in use, `left`.
 pub(crate) fn free(device: &Device, left: u64) -> Option<u64> {
     let Some(live) = device.live_if_any() else {
         return Some(left);
@@ -105,14 +105,14 @@ fn spare_in_pool(live: &Live) -> u64 {
     reserved.saturating_sub(used)
 }
 
-/// Memory that is zero for whoever waits for what this leaves in it.
+/// Memory that is zero for a command that waits for the event that this leaves in it.
 pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let live = device.live()?;
     let _entered = live.context.enter()?;
     let bytes = (size as usize).max(1);
     let address = match reserve(live, bytes) {
         Err(error) if error.is_out_of_memory() && live.pool.is_some() => {
-            // What is freed is in the pool only when the stream has come to it, and then in pieces.
+            // Freed memory is in the pool only when the stream has come to it, and then in pieces.
             if let Some(pool) = live.pool {
                 pool.trim(&live.service)?;
             }
@@ -159,7 +159,7 @@ pub(crate) fn given_back(device: &Device, allocation: &Allocation) -> Called<()>
     let live = device.live()?;
     let _entered = live.context.enter()?;
     if live.pool.is_some() {
-        // SAFETY: allocated so, freed once; what zeroes it is in the same stream, and nothing else uses it.
+        // SAFETY: allocated so, freed once; the fill that zeroes it is in the same stream, and nothing else uses it.
         let code = unsafe { sys::cuMemFreeAsync(allocation.address, live.service.raw()) };
         named("cuMemFreeAsync", code)
     } else {

@@ -1,5 +1,5 @@
-//! CUDA's objects, released when they are dropped, and the calls that more than one file makes. Every call says which it
-//! was and CUDA's code if it fails ([`CallError`]).
+//! CUDA's objects, released when they are dropped, and the calls that more than one file makes. Every failed call gives
+//! its name and CUDA's code ([`CallError`]).
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUevent, CUresult, CUstream};
 use quipu_device_queue::is_own_thread;
@@ -36,14 +36,14 @@ pub(crate) fn version() -> Called<c_int> {
     named("cuDriverGetVersion", code).map(|()| version)
 }
 
-/// What fails as an object is dropped is of no consequence: its device is lost, or the process ends.
+/// A failure as an object is dropped is of no consequence: its device is lost, or the process ends.
 fn released(call: &'static str, code: CUresult) {
     if let Err(error) = named(call, code) {
         quietly(|| tracing::debug!(?error, "an object of CUDA was not released"));
     }
 }
 
-/// A device's primary context: what its streams, events, modules and memory belong to.
+/// A device's primary context: its streams, events, modules and memory belong to it.
 #[derive(Debug)]
 pub(crate) struct Context {
     device: CUdevice,
@@ -64,7 +64,7 @@ unsafe impl Send for RawEvent {}
 // SAFETY: as above.
 unsafe impl Sync for RawEvent {}
 
-/// Says, while it lives, that calls of this thread are for a context; then for what they were for before.
+/// Has calls of this thread go to a context, while it lives; then to the one from before.
 #[must_use]
 pub(crate) struct Entered(Option<CUcontext>);
 
@@ -132,7 +132,7 @@ impl Drop for Context {
     }
 }
 
-/// A stream: what is put into it is done in that order.
+/// A stream: its commands are done in order.
 #[derive(Debug)]
 pub(crate) struct Stream {
     raw: CUstream,
@@ -165,7 +165,7 @@ impl Stream {
         self.raw
     }
 
-    /// Has what comes next wait for an event, of this context or another.
+    /// Has later commands wait for an event, of this context or another.
     pub(crate) fn wait(&self, event: &Event) -> Called<()> {
         // SAFETY: both are alive; the event is recorded.
         let code = unsafe { sys::cuStreamWaitEvent(self.raw, event.raw(), 0) };
@@ -180,10 +180,10 @@ impl Stream {
         })
     }
 
-    /// Has a function called once all that was put into it is done; not if the device is lost.
+    /// Has a function called once all commands of the stream are done; not if the device is lost.
     ///
     /// # Safety
-    /// The function calls nothing of CUDA's, and `data` is what it takes.
+    /// The function calls nothing of CUDA's, and `data` is its argument.
     pub(crate) unsafe fn call(
         &self,
         function: unsafe extern "C" fn(*mut c_void),
@@ -198,7 +198,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let _entered = self.context.enter();
-        // SAFETY: nobody else knows it; what is in it is still done.
+        // SAFETY: nobody else knows it; its commands are still done.
         released("cuStreamDestroy", unsafe {
             sys::cuStreamDestroy_v2(self.raw)
         });
@@ -241,7 +241,7 @@ impl Event {
             timed,
             context: context.clone(),
         }));
-        // SAFETY: both are alive, and of one context. Nobody waits for what the event was before.
+        // SAFETY: both are alive, and of one context. Nobody waits for the event's use before.
         named("cuEventRecord", unsafe {
             sys::cuEventRecord(raw.0, stream.raw)
         })?;
@@ -282,7 +282,7 @@ impl Event {
 
 impl Drop for Occurrence {
     fn drop(&mut self) {
-        // Waits that were put into streams have taken what they need of it.
+        // Waits that were put into streams have taken all that they need of it.
         self.context.spare(self.timed).push(self.raw);
     }
 }
@@ -301,7 +301,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// So many bytes, all zero.
+    /// Pins so many bytes, all zero.
     pub(crate) fn of(context: &Arc<Context>, length: usize) -> Called<Self> {
         let _entered = context.enter()?;
         let flags = sys::CU_MEMHOSTALLOC_PORTABLE | sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -349,7 +349,7 @@ impl Drop for Pinned {
 mod tests {
     use super::*;
 
-    /// The calls are made on a GPU, of which the tests have to be told, as those of the driver.
+    /// The calls are made on a GPU. The tests have to be told of it, as those of the driver.
     #[test]
     fn events_are_used_again() {
         if std::env::var("QUIPU_TEST_CUDA").as_deref() != Ok("1") {

@@ -1,5 +1,5 @@
-//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first copy, and told
-//! when it goes. Where CUDA does not take it, copies go the way of all others.
+//! Memory of the host's that stays where it is, as CUDA knows it: told of it once, with the first copy, and told when it
+//! goes. If CUDA does not take it, copies go the way of all others.
 
 use crate::device::Live;
 use crate::native::{Called, Context, named};
@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What is kept with a range: one for all devices, which all reach it.
+/// The object that is kept with a range: one for all devices, which all reach it.
 pub(crate) struct Registered {
     /// The range's first byte, if CUDA has taken it.
     start: Option<usize>,
@@ -32,7 +32,8 @@ impl Registered {
         is_taken.unwrap_or(false)
     }
 
-    /// Whether CUDA knows these bytes; none if they are no such memory, or it was not told of them yet.
+    /// True if CUDA knows these bytes; none if they are no such memory, or it was not told of them
+    /// yet.
     pub(crate) fn known(host: *const u8, length: u64) -> Option<bool> {
         let range = PinnedRange::of(host, length as usize)?;
         let name = std::ptr::from_ref(&NAME).addr();

@@ -22,7 +22,7 @@ const RECORD: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Staging {
     context: Arc<Context>,
-    /// By size, and pieces of large copies.
+    /// Free blocks by size, and pieces of large copies.
     spare: Mutex<[Vec<Pinned>; SIZES.len() + 1]>,
     records: Mutex<Records>,
 }
@@ -152,7 +152,7 @@ impl Record {
         unsafe { self.words.write_volatile([0; FAULT_WORDS]) };
     }
 
-    /// What it says, once the kernel is over.
+    /// Its content, once the kernel is over.
     pub(crate) fn words(&self) -> [u32; FAULT_WORDS] {
         // SAFETY: the record's words, which only the kernel writes, and that is over.
         unsafe { self.words.read_volatile() }

@@ -1,4 +1,4 @@
-//! Transfers: what they move, and how a part of one becomes a call.
+//! Transfers: their parts, and the call of each.
 
 use crate::device::Lane;
 use crate::forward::{Bytes, Work, address};
@@ -31,7 +31,7 @@ pub(crate) fn sides<'a>(
     Ok((side(&transfer.source)?, side(&transfer.destination)?))
 }
 
-/// What moves which way.
+/// The lane of a transfer, by its direction.
 pub(crate) fn lane_of(transfer: &Transfer) -> Lane {
     match (&transfer.source, &transfer.destination) {
         (Endpoint::Host(_), _) => Lane::Upload,
@@ -92,7 +92,7 @@ pub(crate) fn put_part(
     })
 }
 
-/// A part of a transfer's region, from and to where it begins: in which memory, and where on the host or on a device.
+/// The call for a part of a transfer's region, with the memory and the place on each side, on the host or on a device.
 pub(crate) fn region(
     part: &Part,
     (from_type, from_host, from_device): (CUmemorytype, *const c_void, CUdeviceptr),

@@ -28,8 +28,8 @@ pub struct Cuda {
     pub(crate) linked: Mutex<Vec<(usize, usize)>>,
 }
 
-/// What native calls and native enqueues on a CUDA device are handed: CUDA's own objects, alive for as long as the driver
-/// is, which is at least until the call returns.
+/// The objects that native calls and native enqueues on a CUDA device are handed: CUDA's own, alive for as long as the
+/// driver is, which is at least until the call returns.
 #[derive(Clone, Copy, Debug)]
 pub struct CudaQueue {
     context: CUcontext,
@@ -58,8 +58,8 @@ impl CudaQueue {
         self.context
     }
 
-    /// A stream of the device. What a native enqueue puts there comes after what its command waits for, and is over
-    /// before its command is. What a native call puts there must be over when it returns.
+    /// A stream of the device. Commands of a native enqueue come after the waits of its Quipu command, and are over
+    /// before that is. Commands of a native call must be over when it returns.
     #[must_use]
     pub fn stream(&self) -> CUstream {
         self.stream
@@ -105,7 +105,7 @@ impl CudaMemory {
         self.length
     }
 
-    /// What may be done there.
+    /// The mode in which the closure may use it.
     #[must_use]
     pub fn mode(&self) -> AccessMode {
         self.mode
@@ -198,7 +198,7 @@ impl Vendor for Cuda {
         if let Some(is_finished) = track.is_finished(signal) {
             return Ok(is_finished.then_some(Ok(())));
         }
-        // An event cannot fail: what CUDA says instead is that the context is broken.
+        // An event cannot fail: CUDA says instead that the context is broken.
         let is_finished = signal.event.has_happened()?;
         if is_finished {
             track.note(signal.ticket);
@@ -212,7 +212,7 @@ impl Vendor for Cuda {
         let _entered = live.context.enter()?;
         echo.wait(&signal.event)?;
         let wake = wake.into_raw();
-        // SAFETY: it takes what it is given, once, and calls nothing.
+        // SAFETY: it takes its argument, once, and calls nothing.
         unsafe { echo.call(heard, wake) }.inspect_err(|_| {
             // SAFETY: it will not be called, so this is still ours.
             drop(unsafe { Wake::from_raw(wake) });

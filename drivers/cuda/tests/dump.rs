@@ -1,4 +1,4 @@
-//! What `QUIPU_DUMP` keeps of a kernel. In a process of its own, for the variable is the whole process's.
+//! The files that `QUIPU_DUMP` keeps of a kernel. In a process of its own, for the variable is the whole process's.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod support;

@@ -1,5 +1,6 @@
-//! A kernel that touches what is not its own: its command fails, its device is lost in words, and the process and the devices of
-//! its other drivers live on. In a process of its own, as CUDA is of no use to a process after that, on any device.
+//! A kernel that touches memory that is not its own: its command fails, its device is lost in words, and the process and
+//! the devices of its other drivers live on. In a process of its own, as CUDA is of no use to a process after that, on
+//! any device.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod support;
@@ -76,7 +77,7 @@ fn launch_faulty(queue: &Queue, memory: &MemoryRef) -> Event {
         accesses: &accesses,
         ..Request::default()
     };
-    // SAFETY: it is what is tested; the process has no other use for the device.
+    // SAFETY: the fault is the object of the test; the process has no other use for the device.
     unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request) }.unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What becomes graphs of CUDA's: recorded ones, and commands that are held back.
+//! Graphs of CUDA's: of recorded ones, and of commands that are held back.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod support;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use support::cuda_or_skip;
 
-/// No other test uses the GPU as long as this lives: what takes long goes one by one.
+/// No other test uses the GPU as long as this lives: long tests go one by one.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -84,8 +84,8 @@ fn a_recorded_graph_is_taken() {
     assert_eq!(read(&queue, &memory), expected);
 }
 
-/// Launches on memory of their own until it is known how long they take: the first of a process takes long, as its GPU
-/// begins with it, and the shortest time is what is known of the next.
+/// Launches on memory of their own until their duration is known: the first of a process takes long, as its GPU begins
+/// with it, and the shortest time is taken for the next.
 fn warm(context: &Context, queue: &Queue) {
     let memory = context.memory(8).unwrap();
     for number in 0..20 {
@@ -120,7 +120,7 @@ fn held_back(driver: &CudaDriver, queue: &Queue, memory: &MemoryRef) -> (UserEve
     (gate, events)
 }
 
-/// A batch takes a fraction of a millisecond, so what is noted of it depends on when one looks: it has to be seen once.
+/// A batch takes a fraction of a millisecond, so its notices depend on the time of a look: it has to be seen once.
 #[test]
 fn the_first_of_a_batch_end_before_its_last() {
     if !cuda_or_skip() {
@@ -152,7 +152,7 @@ fn the_first_of_a_batch_end_before_its_last() {
     assert_eq!(driver.batches().put, rounds);
 }
 
-/// Each by what its own kernel says, also where that is heard of before the batch is over.
+/// Each by the error of its own kernel, also if that is noticed before the batch is over.
 #[test]
 fn what_fails_in_a_batch_says_so() {
     if !cuda_or_skip() {
@@ -165,7 +165,7 @@ fn what_fails_in_a_batch_says_so() {
     warm(&context, &queue);
     let rounds = 20;
     for _ in 0..rounds {
-        // What is computed from what has failed has failed.
+        // A command that computes from failed bytes has failed.
         let others: Vec<MemoryRef> = (1..SOME).map(|_| context.memory(8).unwrap()).collect();
         let gate = UserEvent::new();
         let begin = fold(&queue, &first, 0, &[gate.event()]);

@@ -13,7 +13,7 @@ use support::cuda_or_skip;
 
 const MIB: u64 = 1 << 20;
 
-/// One test at a time: each looks at what is left of the device's memory.
+/// One test at a time: each looks at the free part of the device's memory.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -41,10 +41,10 @@ impl Ballast {
         let call = |native: &CudaQueue| native.context() as usize;
         let context = queue.native_call(call).unwrap().wait().unwrap() as CUcontext;
         let mut pieces = Vec::new();
-        // SAFETY: the driver's context lives as long as the queue; what is asked for is freed once.
+        // SAFETY: the driver's context lives as long as the queue; allocated memory is freed once.
         unsafe {
             assert_eq!(sys::cuCtxPushCurrent_v2(context), CUresult::CUDA_SUCCESS);
-            // What another test has freed may still be in the device's pool.
+            // Memory that another test has freed may still be in the device's pool.
             let (mut device, mut pool) = (0, null_mut());
             sys::cuCtxGetDevice(&raw mut device);
             sys::cuDeviceGetDefaultMemPool(&raw mut pool, device);
@@ -57,7 +57,7 @@ impl Ballast {
                 if (free as u64) < left + 64 * MIB {
                     break;
                 }
-                // Most of what there is at once, then less.
+                // Most of the free memory at once, then less.
                 let bytes = ((free as u64 - left) / 2).max(64 * MIB);
                 let code = sys::cuMemAlloc_v2(&raw mut piece, bytes as usize);
                 assert_eq!(code, CUresult::CUDA_SUCCESS);
@@ -89,7 +89,7 @@ fn memory_is_zero_taken_when_it_is_used_and_given_back() {
     }
     let _alone = alone();
     let (device, context, queue) = first();
-    // What the device's code and streams and our staging take, they keep.
+    // Memory of the device's code and streams and of our staging stays taken.
     let once = context.allocate::<u8>(1 << 28).unwrap();
     queue.fill(&once, 1).unwrap();
     queue.read(&once).unwrap().wait().unwrap();
@@ -108,7 +108,7 @@ fn memory_is_zero_taken_when_it_is_used_and_given_back() {
         assert!(bytes.iter().all(|byte| *byte == 5));
         queue.wait().unwrap();
         drop(buffer);
-        // What is freed is free when the device has come to it.
+        // Freed memory is free when the device has come to it.
         let mut free = 0;
         for _ in 0..100_000 {
             free = device.free_memory().unwrap();
@@ -135,7 +135,7 @@ fn a_buffer_that_is_too_large_for_the_device_is_refused_with_sizes() {
     for part in [(most + 4).to_string(), most.to_string()] {
         assert!(text.contains(&part), "'{part}' in {text}");
     }
-    // What comes after is not touched by it.
+    // Later memory is not touched by it.
     let small = context.allocate::<u8>(64).unwrap();
     assert_eq!(queue.read(&small).unwrap().wait().unwrap(), [0; 64]);
 }

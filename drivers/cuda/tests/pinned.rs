@@ -38,7 +38,7 @@ fn pinned_memory_goes_and_comes_back_as_it_was() -> quipu::Result<()> {
         // The second time CUDA knows it.
         let back = queue.read_to(&buffer, back)?.wait()?;
         assert!(back[..] == sent[..], "{count} elements, round {round}");
-        // And what is not pinned, as ever.
+        // And memory that is not pinned, as ever.
         let back = queue.read(&buffer)?.wait()?;
         assert!(back[..] == sent[..], "{count} elements, round {round}");
         let kept = sent.to_vec();

@@ -1,6 +1,7 @@
-//! What CUDA's streams are for: commands that do not wait for each other overlap, and devices copy straight to each other.
+//! The use of CUDA's streams: commands that do not wait for each other overlap, and devices copy straight to each other.
 //!
-//! A stream is held up until the host raises a flag; what does not depend on it ends meanwhile.
+//! A stream is held up until the host raises a flag; commands that do not depend on it end
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod support;
@@ -84,10 +85,10 @@ fn hold(queue: &Queue, memory: &MemoryRef) -> Held {
     }
 }
 
-/// Writes a number, folds another into it, and gives what is read. Each has to end.
+/// Writes a number, folds another into it, and gives the number that is read. Each has to end.
 fn work(queue: &Queue, memory: &MemoryRef, number: u64) -> u64 {
     let mut bytes = number.to_le_bytes();
-    // SAFETY: the bytes are there until both transfers are over, of which each is waited for.
+    // SAFETY: the bytes are there until both transfers are over; each is waited for.
     let host = || unsafe { HostMemory::new(bytes.as_ptr().cast_mut(), 8, None) };
     let [to] = access(memory, AccessMode::Overwrite);
     let written = queue.write(host(), to, 8, &[], &[]).unwrap();
@@ -131,7 +132,7 @@ fn what_does_not_wait_for_it_overtakes_what_is_held_up() {
             // A copy to the host that waits for that, and one from there that waits for the first.
             let (mut landed, bytes) = ([0_u8; 8], 9_u64.to_le_bytes());
             let [from] = access(&x, AccessMode::Read);
-            // SAFETY: both are there until the copies are over, of which each is waited for.
+            // SAFETY: both are there until the copies are over; each is waited for.
             let host = unsafe { HostMemory::new(landed.as_mut_ptr(), 8, None) };
             let read = one.read(from, host, 8, &[], &[]).unwrap();
             let [to] = access(&x, AccessMode::Overwrite);
@@ -187,7 +188,7 @@ fn devices_reach_each_other_where_they_can() {
     let both = [native.recv().unwrap(), native.recv().unwrap()];
     for [(device, context), (other, others)] in [both, [both[1], both[0]]] {
         let mut can = 0;
-        // SAFETY: asks, and enables what is on already.
+        // SAFETY: asks, and enables access that is on already.
         let enabled = unsafe {
             sys::cuDeviceCanAccessPeer(&raw mut can, device, other);
             sys::cuCtxSetCurrent(context as sys::CUcontext);

@@ -1,4 +1,4 @@
-//! What the drivers' common part costs by itself: fills over a library that does nothing, and says at once that all is
+//! The cost of the drivers' common part by itself: fills over a library that does nothing, and says at once that all is
 //! over. `cargo run --release -p quipu-device-queue --example common_overhead`
 //!
 //! Nanoseconds of the process's time on all cores per command: the core's part is in there, too.
@@ -23,11 +23,11 @@ const CHAIN: usize = 10_000;
 /// Lengths of chains that are held back: the longer ones are in no cache.
 const HELD: [usize; 2] = [2_000, 10_000];
 const ROUNDS: usize = 50;
-/// After so long without a new batch there will be none.
+/// The time without a new batch after which there will be none.
 const SETTLED: Duration = Duration::from_millis(20);
 const BYTES: u64 = 64;
 
-/// When the last command was put on the device, and when the device was last asked whether it is over.
+/// The times at which the last command was put on the device, and at which the device was last asked whether it is over.
 static PUT: AtomicU64 = AtomicU64::new(0);
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
@@ -59,7 +59,7 @@ impl VendorDevice for Null {
 
 struct Nothing([Null; 1]);
 
-/// As many bytes as what comes with a command of CUDA's.
+/// As many bytes as come with a command of CUDA's.
 #[derive(Default)]
 struct Cargo {
     _bytes: [u64; 8],
@@ -328,7 +328,7 @@ fn held_back(
                     mode: AccessMode::Overwrite,
                 };
                 let waits = [gate.event()];
-                // What waits for something of the host's itself is not in a batch.
+                // A command that waits for the host's own work is not in a batch.
                 let all = usize::from(number > 0 && batched);
                 drop(queue.fill(access, &[7; 4], &waits[all..])?);
             }

@@ -1,8 +1,8 @@
-//! Batches: commands that are known ahead, because something outside the driver holds them all back, and that are put
-//! on their device with one call when it lets them go.
+//! Batches: commands that are known ahead, because something outside the driver holds them all back. They are put on
+//! their device with one call when they are released.
 //!
-//! What a batch is made of is gathered while its commands wait, and the batch is made by a thread of the host. Nothing
-//! of this holds a command up: if it is not made in time, if one of its commands was cancelled, or memory has moved, the
+//! The plan of a batch is gathered while its commands wait, and the batch is made by a thread of the host. Nothing of
+//! this holds a command up: if it is not made in time, if one of its commands was cancelled, or memory has moved, the
 //! commands are put on the device one by one.
 
 use crate::launch::Code;
@@ -18,35 +18,37 @@ use smallvec::SmallVec;
 pub const FEWEST: usize = 32;
 /// The most commands of a batch: so long does it take to make one.
 pub const MOST: usize = 256;
-/// What commands of a batch take together at most, in nanoseconds, as far as is known: what waits for one of them on the
-/// device waits for all.
+/// The most time that commands of a batch take together, in nanoseconds, as far as is known: a command that waits for one
+/// of them on the device waits for all.
 pub(crate) const MOST_NS: u64 = 500_000;
-/// What those take together whose ends the host hears of at once: ends that are told of one by one take the device time.
+/// The time of commands whose ends the host hears of together: reports of single ends take the device time.
 const TOLD_NS: u64 = 30_000;
-/// A command that takes longer goes by itself: what is gained in a batch is little of that.
+/// A command that takes longer goes by itself: a batch would save little of that.
 pub const LONG_NS: u64 = 50_000;
-/// What a command is taken for of which nothing is known yet: a batch of the fewest, then, from which it becomes known.
+/// The time that an unknown command is taken to need: its batch then is one of the fewest, and it becomes known from
+/// that.
 pub(crate) const UNKNOWN_NS: u64 = MOST_NS / FEWEST as u64;
 
-/// What a batch is made of.
+/// The parts of a batch.
 pub struct Plan<V: Vendor> {
     /// Its commands, each after those that it waits for.
     pub commands: Vec<Planned<V>>,
-    /// An argument for each memory object that they use, and where that begins. For who puts them on the device.
+    /// An argument for each memory object that they use, and the start of the object. For the code that puts them on the
+    /// device.
     pub(crate) memories: Vec<(PackedAccess, u64)>,
     /// The device's memory.
     pub(crate) space: Option<SpaceId>,
-    /// What those of its commands take together that come after the last one that is told, in nanoseconds.
+    /// The time of its commands after the last one that is told, in nanoseconds.
     untold_ns: u64,
 }
 
 /// A command of a batch.
 pub struct Planned<V: Vendor> {
-    /// What it does.
+    /// Its work.
     pub does: Does<V>,
-    /// Its arguments: where in their memory they are, and how long. That memory may be gone while a batch is made.
+    /// Its arguments: their places in their memory, and lengths. That memory may be gone while a batch is made.
     pub arguments: SmallVec<[PackedAccess; 4]>,
-    /// Where the memory of each argument begins, as [`Vendor::start_of`] says.
+    /// The start of the memory of each argument, as [`Vendor::start_of`] says.
     pub starts: SmallVec<[u64; 4]>,
     /// The numbers of those commands of the batch that it waits for.
     pub after: SmallVec<[u32; 2]>,
@@ -57,20 +59,20 @@ pub struct Planned<V: Vendor> {
     pub held: CommandRef,
 }
 
-/// What a command of a batch does.
+/// The work of a command of a batch.
 #[allow(clippy::large_enum_variant, reason = "nearly all of them are launches")]
 pub enum Does<V: Vendor> {
-    /// It launches this.
+    /// Launches this.
     Launch(Code<V::Compiled>),
-    /// It fills its first argument.
+    /// Fills its first argument.
     Fill(Fill),
-    /// It moves bytes from one argument to another.
+    /// Moves bytes from one argument to another.
     Copy {
         /// The number of the argument that they are from.
         from: usize,
         /// The number of the argument that they go to.
         to: usize,
-        /// What is moved, from and to where the arguments begin.
+        /// The parts that are moved, by their places from the start of each argument.
         parts: Vec<Part>,
     },
 }
@@ -97,14 +99,14 @@ impl<V: Vendor> Plan<V> {
         tells
     }
 
-    /// How many memory objects its commands use.
+    /// The number of memory objects that its commands use.
     #[must_use]
     pub fn memories(&self) -> usize {
         self.memories.len()
     }
 }
 
-/// How many batches there were, since the driver was started.
+/// Counts of batches since the driver was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Batches that lay ready for their commands to be let go.

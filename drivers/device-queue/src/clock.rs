@@ -9,9 +9,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// What a time of the device lacks to one on the process's clock, in nanoseconds. One command says of it that it is no
-    /// less than `least`, and no more than `most`: it was not begun before the host had put it there, say, and was over when the
-    /// host saw its end. What is known is kept for as long as no command contradicts it.
+    /// The difference of the process's clock to the device's, in nanoseconds. One command bounds it by `least` and by
+    /// `most`: the command was not begun before the host had put it there, say, and was over when the host saw its end.
+    /// The difference stays the same for as long as no command contradicts it.
     #[must_use]
     pub fn offset(&self, least: i64, most: i64) -> i64 {
         let mut offset = self.offset.lock().unwrap_or_else(PoisonError::into_inner);
@@ -21,7 +21,7 @@ impl Clock {
     }
 }
 
-/// What one time is ahead of another.
+/// The time by which the first clock is ahead of the second.
 #[must_use]
 pub fn difference(host: u64, device: u64) -> i64 {
     host.cast_signed().wrapping_sub(device.cast_signed())

@@ -42,7 +42,7 @@ impl Copied {
     }
 }
 
-/// What a command's arguments are copied to: one copy for those that overlap.
+/// Copies of a command's arguments: one copy for those that overlap.
 pub(crate) struct Copies(Vec<(NonNull<Memory>, Copied)>);
 
 impl Copies {

@@ -1,10 +1,9 @@
-//! Compiled programs on disk: a file each, by source, options, and everything about device and driver that the compiler
+//! Compiled programs on disk: a file each, by source, options, and all properties of device and driver that the compiler
 //! depends on.
 //!
-//! `QUIPU_CACHE` says where: a folder, or `off`. Otherwise it is `quipu` in `XDG_CACHE_HOME` or in `~/.cache`. A file
-//! that cannot be read or written, or is not what it should be, is as good as none; so is a folder that is another
-//! user's, or that other users may write, for a program from there is run as it is. Each driver has a folder of its own
-//! in there.
+//! `QUIPU_CACHE` names the folder, or is `off`. Otherwise it is `quipu` in `XDG_CACHE_HOME` or in `~/.cache`. A file that
+//! cannot be read or written, or is malformed, is as good as none. So is a folder that is another user's, or that other
+//! users may write, because a program from there is run as it is. Each driver has a folder of its own in there.
 //!
 //! A file is the magic line, the lengths of key and binary and the binary's checksum in little-endian, the key,
 //! the binary.
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-/// What files begin with.
+/// The first bytes of a file.
 const MAGIC: &[u8] = b"quipu program 4\n";
 /// Bytes that the files have together, but for those since the folder was last looked through; the oldest go first.
 const MOST_BYTES: u64 = 256 << 20;
@@ -42,7 +41,7 @@ fn hash(bytes: &[u8]) -> u128 {
     mixed ^ mixed >> 64
 }
 
-/// What a compiled program depends on.
+/// The facts that a compiled program depends on.
 pub struct Key(String);
 
 impl Key {
@@ -98,7 +97,7 @@ fn folder_of(
     Ok(root.map(|root| root.join(driver)))
 }
 
-/// What was kept under a key.
+/// The program that is kept under a key.
 #[must_use]
 pub fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
     if let Err(error) = check(folder) {
@@ -126,13 +125,13 @@ pub fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
 /// Keeps a compiled program under a key: whole, or not at all.
 ///
 /// # Errors
-/// What the system says of the folder or the file; if the folder is not this user's alone to write.
+/// The system's error of the folder or the file; an error if the folder is not this user's alone to write.
 pub fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
     create(folder)?;
     check(folder)?;
     let name = key.name();
     let unfinished = folder.join(unfinished_name(&name));
-    // It must be a new one: what somebody else has put there is neither followed nor written to.
+    // It must be a new one: a file that another program has put there is neither followed nor written to.
     let mut file = fs::File::create_new(&unfinished)?;
     let written = (|| {
         file.write_all(MAGIC)?;
@@ -141,7 +140,7 @@ pub fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
         file.write_all(&hash(binary).to_le_bytes())?;
         file.write_all(key.0.as_bytes())?;
         file.write_all(binary)?;
-        // Not waited for: what a loss of power leaves has another checksum.
+        // Not waited for: a file that a loss of power leaves has another checksum.
         fs::rename(&unfinished, folder.join(&name))
     })();
     if written.is_err() {

@@ -1,10 +1,10 @@
-//! Refusals as the core's errors: which device, which call, why.
+//! Refusals as the core's errors: the device, the call and the reason.
 
 use crate::vendor::Failure;
 use quipu_scheduler::Error;
 use quipu_scheduler::error::ErrorKind;
 
-/// A call failed that was to do `what` on a device.
+/// The error of a call that was to do `what` on a device.
 #[must_use]
 pub fn of_call(device: &str, what: &str, failure: &impl Failure) -> Error {
     if failure.is_loss() {
@@ -13,7 +13,7 @@ pub fn of_call(device: &str, what: &str, failure: &impl Failure) -> Error {
     of_device(device, what, failure.text())
 }
 
-/// A device did not do what it should.
+/// The error of a device that did not do its work.
 #[must_use]
 pub fn of_device(device: &str, what: &str, message: String) -> Error {
     ErrorKind::Device {
@@ -34,7 +34,7 @@ pub fn lost(device: &str, reason: &str) -> Error {
     .into()
 }
 
-/// There are no devices.
+/// The error of a driver without devices.
 #[must_use]
 pub fn no_devices(what: &'static str, problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()

@@ -1,4 +1,4 @@
-//! Recorded graphs that a vendor puts on a device whole: which can be, and the code of their launches.
+//! Recorded graphs that a vendor puts on a device whole: the check for them, and the code of their launches.
 //!
 //! A launch of such a graph is to the rest of this crate a command as any. It is held until the code of all the graph's
 //! launches is compiled, which is the first time only: the graph keeps it.
@@ -10,7 +10,8 @@ use quipu_scheduler::{CommandView, Graph};
 use std::any::Any;
 use std::sync::OnceLock;
 
-/// What a driver keeps with a graph that it has taken: `C` is what its kernels are compiled to.
+/// The object that a driver keeps with a graph that it has taken; its kernels are compiled to a
+/// `C`.
 pub struct TakenGraph<C> {
     device: usize,
     codes: OnceLock<Box<[Option<Code<C>>]>>,
@@ -18,7 +19,7 @@ pub struct TakenGraph<C> {
 }
 
 impl<C: Send + Sync + 'static> TakenGraph<C> {
-    /// What the driver keeps with a graph, if it has taken it.
+    /// The object that the driver keeps with a graph, if it has taken it.
     #[must_use]
     pub fn of(graph: &Graph) -> Option<&Self> {
         graph.taken()
@@ -37,7 +38,7 @@ impl<C: Send + Sync + 'static> TakenGraph<C> {
         self.codes.get().map_or(&[], |codes| codes)
     }
 
-    /// What the vendor keeps, if it is a `T`.
+    /// The object that the vendor keeps, if it is a `T`.
     #[must_use]
     pub fn made<T: Any>(&self) -> Option<&T> {
         self.made.downcast_ref()
@@ -48,7 +49,7 @@ impl<C: Send + Sync + 'static> TakenGraph<C> {
     }
 
     pub(crate) fn keep(&self, codes: Vec<Option<Code<C>>>) {
-        // Only who pumps does this, once.
+        // Only the thread that pumps does this, once.
         let _ = self.codes.set(codes.into());
     }
 

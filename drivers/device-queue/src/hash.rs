@@ -1,4 +1,4 @@
-//! Hashes of what is made of numbers that are nobody's to choose, as event ids are: one multiplication for each number.
+//! Hashes of numbers that nobody can choose, such as event ids: one multiplication for each number.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,8 +1,8 @@
 //! Work of host threads for a device's queue: host tasks and native calls, transfers in too many pieces for a call each, and
 //! migrations with a content size.
 //!
-//! The bytes of its arguments are copied to the host before and what it has written is copied back after: a mapping
-//! would keep the device from the rest of the memory object, which others may be using meanwhile.
+//! The bytes of its arguments are copied to the host before, and those that it has written are copied back after. A
+//! mapping would keep the device from the rest of the memory object, which others may be using meanwhile.
 
 use crate::copies::{Copied, Copies};
 use crate::error::of_call;
@@ -30,7 +30,7 @@ impl<V: Vendor> Work<'_, V> {
         })
     }
 
-    /// A migration of what is in use, with zeros for the rest.
+    /// A migration of the bytes in use, with zeros for the rest.
     fn migrate_here(&self, migration: &Migration) -> Result<()> {
         let failed = |failure: V::Failure| {
             of_call(self.device().name(), "move a buffer's content", &failure)
@@ -154,7 +154,7 @@ impl<V: Vendor> Work<'_, V> {
                 write(all)?;
                 continue;
             };
-            // What is between the rows may be another command's meanwhile.
+            // The bytes between the rows may be another command's meanwhile.
             let start = argument.offset();
             let mut rows = region.rows();
             rows.try_for_each(|row| {

@@ -24,7 +24,7 @@ pub(crate) fn own_thread() {
     OWN.set(true);
 }
 
-/// True if a driver has started this thread: nobody minds what a library keeps for it.
+/// True if a driver has started this thread: nobody minds memory that a library keeps for it.
 #[must_use]
 pub fn is_own_thread() -> bool {
     OWN.get()
@@ -33,12 +33,12 @@ pub fn is_own_thread() -> bool {
 const WHY: &str = "this thread is inside a callback of a command on a device, whose driver goes on only when that \
                    returns; wait on another thread, or enqueue what comes after";
 
-/// Says, while it lives, that this thread pumps, and has waits refused: what is waited for may be another driver's, and
-/// still need this one.
+/// Says, while it lives, that this thread pumps, and has waits refused: a wait may be for another driver's command that
+/// still needs this one.
 pub(crate) struct Inside(Option<&'static str>);
 
 impl Inside {
-    /// This thread pumps for the driver that this is a part of.
+    /// Notes that this thread pumps for the driver that this is a part of.
     pub(crate) fn enter<T>(driver: &T) -> Self {
         INSIDE.with(|inside| {
             let driver = std::ptr::from_ref(driver).addr();
@@ -58,7 +58,7 @@ impl Inside {
         INSIDE.with(|inside| !inside.borrow().is_empty())
     }
 
-    /// Why such a thread must not wait.
+    /// The error of a wait on such a thread.
     pub(crate) fn would_deadlock() -> Error {
         ErrorKind::WouldDeadlock { why: WHY.into() }.into()
     }
@@ -71,7 +71,7 @@ impl Drop for Inside {
             let mut inside = inside.borrow_mut();
             inside.pop();
             if inside.is_empty() {
-                // Gives back what more drivers inside of each other than have room here have taken.
+                // Gives back the memory of drivers inside of each other beyond those that have room here.
                 inside.shrink_to_fit();
             }
         });

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// A launch's code, and what is passed to it.
+/// A launch's code, and its parameters.
 pub struct Code<C> {
     /// The kernel.
     pub compiled: Arc<C>,
@@ -20,7 +20,7 @@ pub struct Code<C> {
     pub passed: Passed,
 }
 
-/// The same, of somebody else's.
+/// The same, borrowed.
 pub struct CodeRef<'a, C> {
     /// The kernel.
     pub compiled: &'a Arc<C>,
@@ -39,7 +39,7 @@ impl<C> Copy for CodeRef<'_, C> {}
 /// Numbers from here on need wide indices.
 const NARROW: u64 = 1 << 31;
 
-/// The width of indices that a launch likely needs, as long as it is not known what it passes.
+/// The width of indices that a launch likely needs, as long as its parameters are not known.
 #[must_use]
 pub(crate) fn likely_width(arguments: &[Argument<'_>]) -> IndexWidth {
     let mut arguments = arguments.iter();
@@ -71,7 +71,7 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
                 })
         }
     });
-    // Along each dimension, as there may be nothing along another; and all together, as a kernel numbers what a grid has.
+    // Along each dimension, as there may be nothing along another; and all together, as a kernel numbers them in a grid.
     let mut positions = Some(1_u64);
     let grid = (0..passed.blocks.len()).all(|dimension| {
         let along = passed.blocks[dimension]
@@ -88,8 +88,8 @@ fn width_with(mut lengths: impl Iterator<Item = u64>, passed: &Passed) -> IndexW
     }
 }
 
-/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and indices of the
-/// same width do. Threads whose elements take different times then wait for none but each other.
+/// Has every thread have one element, if its division was left to the device, the grid may have so many blocks, and
+/// indices of the same width do. Threads whose elements take different times then wait for none but each other.
 pub(crate) fn one_element_each(
     passed: &mut Passed,
     arguments: &[Argument<'_>],
@@ -114,8 +114,8 @@ pub(crate) fn one_element_each(
     }
 }
 
-/// Has blocks have as many threads at most as a kernel best has, if its division was left to the device and
-/// indices of the same width do. `fitting` says how many where so many are asked for.
+/// Limits the threads of blocks to the kernel's best number, if its division was left to the device
+/// and indices of the same width do. `fitting` gives that number for the number that is asked for.
 pub(crate) fn fit(
     passed: &mut Passed,
     arguments: &[Argument<'_>],
@@ -202,7 +202,7 @@ pub fn check_shared(device: &impl VendorDevice, asked: u64) -> Result<()> {
     .into())
 }
 
-/// What is passed is not what the kernel takes.
+/// The error of a launch whose parameters are not those of the kernel.
 #[must_use]
 pub fn mismatch(parameter: &str) -> Error {
     ErrorKind::InvalidArgument {
@@ -220,45 +220,46 @@ pub type ValueBytes = SmallVec<[MaybeUninit<u8>; 24]>;
 /// The bytes of numbers that are passed.
 pub type NumberBytes = SmallVec<[u8; 24]>;
 
-/// What is passed for one parameter of a printed kernel.
+/// The value of one parameter of a printed kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// These bytes.
     Bytes(&'a [MaybeUninit<u8>]),
     /// This number, in as many bytes as the parameter has, little-endian, as on every device that there is a driver for.
     Number(u64),
-    /// How the work is [divided](Passing::division).
+    /// The [division](Passing::division) of the work.
     Division,
     /// The memory of the command's argument of this number; OpenCL's from its memory object's first byte on.
     Memory(usize),
-    /// So many bytes of memory that a block shares.
+    /// Memory of so many bytes that a block shares.
     Shared(usize),
-    /// Where the array of this number begins, of those whose length a launch gives, in the memory that a block shares.
+    /// The start of the array of this number in the memory that a block shares. A launch gives the lengths of these
+    /// arrays.
     SharedStart(usize),
     /// The kernel's fault record.
     Fault,
 }
 
-/// What a launch passes, and to which kernel.
+/// The parameters of a launch, and its kernel.
 pub struct Passing<'a> {
     /// The kernel.
     pub module: &'a Module,
     /// The same, printed.
     pub printed: &'a Printed,
-    /// What is passed to it.
+    /// The parameters.
     pub passed: &'a Passed,
     /// The command's arguments.
     pub arguments: &'a [PackedAccess],
 }
 
 impl Passing<'_> {
-    /// What is passed for each parameter; an error if that is not what the kernel was printed for.
+    /// The value of each parameter; an error if the kernel was printed for another one.
     pub fn values(&self) -> impl Iterator<Item = Result<Value<'_>>> {
         let parameters = self.printed.parameters.iter();
         parameters.map(|entry| self.value(entry))
     }
 
-    /// How the work is divided, as printed kernels take it.
+    /// The division of the work, as printed kernels take it.
     #[must_use]
     pub fn division(&self) -> NumberBytes {
         let passed = self.passed;
@@ -338,7 +339,7 @@ impl Passing<'_> {
         is_launched(from.first()?.length).then(|| before.count())
     }
 
-    /// What is passed for a parameter that is memory.
+    /// The memory of a parameter.
     fn memory(&self, parameter: usize) -> Option<PassedMemory<'_>> {
         let before = self.passed.parameters.get(..parameter)?;
         let is_memory =
@@ -357,7 +358,7 @@ impl Passing<'_> {
     }
 }
 
-/// What is passed for a parameter that is memory.
+/// The memory of a parameter.
 struct PassedMemory<'a> {
     number: usize,
     argument: &'a PackedAccess,
@@ -434,7 +435,7 @@ mod tests {
             ([1, 1 << 20], [1, 1 << 9], Bits64),
             ([1 << 20, 1], [1 << 9, 1], Bits64),
             ([u64::MAX, 1], [2, 1], Bits64),
-            // What a kernel numbers: the elements of all dimensions together.
+            // A kernel numbers the elements of all dimensions together.
             ([1 << 8, 1 << 8], [1 << 6, (1 << 5) - 1], Bits32),
             ([1 << 8, 1 << 8], [1 << 6, 1 << 5], Bits64),
             ([1 << 12, 1 << 12], [1 << 4, 1 << 4], Bits64),

@@ -1,29 +1,29 @@
 //! The device queue: the common part of Quipu's drivers over vendors' libraries.
 //!
-//! A vendor's library puts commands on devices and says when they are over; which commands, when, after what, and what
-//! happens if one fails is the same for all of them. So a driver is this crate's [`VendorDriver`], and beside it what
-//! only the library can do: a [`Vendor`], dispatched statically.
+//! A vendor's library puts commands on devices and says when they are over. The choice and the order of commands, and the
+//! consequences of a failure, are the same for all of them. So a driver is this crate's [`VendorDriver`], and beside it
+//! the part that only the library can do: a [`Vendor`], dispatched statically.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`vendor`] | the verbs of a library |
-//! | [`queue`] | the driver contract: which command goes when, how ends are heard of |
-//! | [`work`] | a command that is being worked on, and where its bytes are |
-//! | `host` | what a thread of the host does for a command; `copies`: of its bytes |
+//! | [`queue`] | the driver contract: the order of commands, and notice of their ends |
+//! | [`work`] | a command that is being worked on, and its bytes |
+//! | `host` | the work of a thread of the host for a command; `copies`: of its bytes |
 //! | [`batch`] | commands that are put on a device with one call |
 //! | `memory` | allocations, as the core asks for them |
 //! | `parts` | devices that are parts of others |
 //! | [`staging`] | large copies between pageable memory and devices |
 //! | [`past_caches`] | copies into memory that a device is about to read |
-//! | [`programs`] | which programs there are, and which are being compiled |
+//! | [`programs`] | the programs that there are, and those that are being compiled |
 //! | [`disk`] | compiled programs on disk |
 //! | [`graph`] | recorded graphs that are put on a device whole |
-//! | [`launch`] | from what a launch passes to a printed kernel's arguments |
+//! | [`launch`] | from a launch's parameters to a printed kernel's arguments |
 //! | [`clock`] | a device's clock, and the process's |
 //! | [`region`] | transfers' regions as calls take them |
-//! | [`workers`] | threads for what the host does: host tasks, compilers |
+//! | [`workers`] | threads for work of the host: host tasks, compilers |
 //! | [`error`] | refusals as the core's errors |
-//! | `inside` | which threads must not wait |
+//! | `inside` | the threads that must not wait |
 
 pub mod batch;
 pub mod clock;
@@ -66,7 +66,7 @@ pub struct VendorDriver<V: Vendor> {
     shared: Arc<Shared<V>>,
 }
 
-/// What the driver, the drain thread and commands on their way share.
+/// The state that the driver, the drain thread and commands on their way share.
 pub(crate) struct Shared<V: Vendor> {
     pub(crate) vendor: V,
     parts: Parts<V::Device>,
@@ -78,17 +78,18 @@ pub(crate) struct Shared<V: Vendor> {
     pub(crate) programs: Programs<V::Compiled>,
     /// Bytes of each device's memory that are allocated.
     pub(crate) allocated: Vec<AtomicU64>,
-    /// How many may be.
+    /// The bytes that may be allocated.
     pub(crate) capacity: Vec<AtomicU64>,
     /// The core knows whose a memory space is.
     pub(crate) this: Weak<VendorDriver<V>>,
 }
 
 impl<V: Vendor> VendorDriver<V> {
-    /// The driver of all devices that there are. What they need is made when they are first used.
+    /// The driver of all devices that there are. Their parts are made when the devices are first
+    /// used.
     ///
     /// # Errors
-    /// If the system has no library of the vendor's, or that knows no device: says which and what to do. If the system
+    /// If the system has no library of the vendor's, or that knows no device: names it and the remedy. If the system
     /// gives no thread.
     pub fn start() -> Result<Arc<Self>> {
         quipu_scheduler::process::enter()?;
@@ -141,7 +142,7 @@ impl<V: Vendor> VendorDriver<V> {
         Ok(driver)
     }
 
-    /// How many batches there were.
+    /// The counts of batches.
     #[must_use]
     pub fn batches(&self) -> batch::Counts {
         self.shared.ledger().counts()
@@ -155,8 +156,8 @@ impl<V: Vendor> VendorDriver<V> {
         &self.shared.vendor
     }
 
-    /// Looks at what has ended, and acts on it, on this thread: for a vendor that [tells](Vendor::TELLS). Not to be called
-    /// by a thread that has something of the vendor's locked.
+    /// Looks for ended commands, and acts on them, on this thread: for a vendor that [tells](Vendor::TELLS). Not to be
+    /// called by a thread that has something of the vendor's locked.
     pub fn look(&self) {
         self.shared.look();
     }
@@ -224,7 +225,7 @@ impl<V: Vendor> std::fmt::Debug for VendorDriver<V> {
     }
 }
 
-/// What is made when it is first used; what cannot be made now may be later.
+/// A value that is made when it is first used; if it cannot be made now, it may be later.
 ///
 /// # Errors
 /// If it cannot be made now.

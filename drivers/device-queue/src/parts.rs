@@ -9,7 +9,7 @@ use quipu_scheduler::Partition;
 use std::ops::Range;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// So many chunks, each twice as long as the one before.
+/// The number of chunks, each twice as long as the one before.
 const CHUNKS: usize = 32;
 
 type Chunk<D> = OnceLock<Box<[OnceLock<D>]>>;
@@ -30,7 +30,7 @@ struct Splitting {
     of: usize,
     partition: Partition,
     parts: Range<usize>,
-    /// Which of them are in use.
+    /// For each of them, true if it is in use.
     live: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ impl<D> Default for Parts<D> {
     }
 }
 
-/// Which chunk a part is in, and where there.
+/// The chunk of a part, and its place there.
 fn place(part: usize) -> (usize, usize) {
     let chunk = (part + 1).ilog2() as usize;
     (chunk, part + 1 - (1 << chunk))
@@ -56,11 +56,11 @@ impl<D> Parts<D> {
         self.chunks.get(chunk)?.get()?.get(at)?.get()
     }
 
-    /// The parts of a splitting of the device of this number: those of one like it that nobody uses, else what `make`
-    /// gives.
+    /// The parts of a splitting of the device of this number: those of an equal one that nobody uses, else those that
+    /// `make` gives.
     ///
     /// # Errors
-    /// What `make` says.
+    /// The error of `make`.
     pub(crate) fn split<E>(
         &self,
         of: usize,
@@ -98,7 +98,7 @@ impl<D> Parts<D> {
         Ok(parts)
     }
 
-    /// Nobody uses a part any more.
+    /// Notes that nobody uses a part any more.
     pub(crate) fn forget(&self, part: usize) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let of = made

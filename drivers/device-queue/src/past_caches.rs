@@ -1,9 +1,8 @@
 //! Copies on the host into pinned memory that a device is about to read.
 //!
-//! What a core has just written is in its cache, and a device that reads it there reads slowly. Stores that go past the caches
-//! leave it in the memory, and need not fetch first what they overwrite: 16 MiB went through such blocks to an H100 at 26 to
-//! 31 GB/s, and at 21 to 26 through what caches held; 4 MiB at 18 to 22, and at 12 to 14. It is the other way around for so many
-//! bytes that the memory itself is what is waited for: 256 MiB went at 32, and at 41 to 46.
+//! Bytes that a core has just written are in its cache, and a device that reads them there reads slowly. Stores that go
+//! past the caches leave the bytes in the memory, and need not fetch first the bytes that they overwrite. Copies whose
+//! bottleneck is the memory itself, because they are much larger than the caches, are faster through them.
 
 /// Copies bytes, past the caches where the processor can.
 ///
@@ -16,7 +15,8 @@ pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, length: usize) {
     let head = to.align_offset(LINE).min(length);
     let lines = (length - head) / LINE;
     let tail = head + lines * LINE;
-    // SAFETY: three parts of what the caller vouches for; the second begins at a line, of which it has whole ones.
+    // SAFETY: three parts of the bytes that the caller vouches for; the second begins at a line, and consists of whole
+    // ones.
     unsafe {
         to.copy_from_nonoverlapping(from, head);
         copy_lines(from.add(head), to.add(head), lines);

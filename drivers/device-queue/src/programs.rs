@@ -1,7 +1,8 @@
 //! Programs: code that launches bring along, compiled for a device, once.
 //!
-//! Which there are, and which are being compiled. Compilers take their time, so they run on threads of the host; a launch
-//! is held meanwhile. That a text is wrong is kept, as a program is; what a device could not do is tried again.
+//! The programs that there are, and those that are being compiled. Compilers take their time, so they run on threads of
+//! the host; a launch is held meanwhile. A wrong text is kept, as a program is; a compilation that a device could not do
+//! is tried again.
 
 use crate::hash::NumberHash;
 use quipu_kernel_ir::IndexWidth;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Programs that are kept; those unused for longest go first.
 const MOST: usize = 512;
 
-/// Which program: code, for a device, with indices of this width.
+/// The key of a program: code, for a device, with indices of this width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProgramId {
     /// The device's number.
@@ -68,13 +69,13 @@ impl<C> Default for Programs<C> {
     }
 }
 
-/// What is known of a program that is asked for.
+/// The state of a program that is asked for.
 pub enum Found<C> {
     /// It is there, or cannot be.
     Built(Outcome<C>),
     /// It is being compiled, for others too.
     Building,
-    /// Whoever asked compiles it now.
+    /// The caller compiles it now.
     Missing,
 }
 
@@ -112,11 +113,11 @@ impl<C> Programs<C> {
         }
     }
 
-    /// True if a program is there, or cannot be; perhaps also if it was and has had to go since. Who asks for the same again and
-    /// again locks nothing that others want.
+    /// True if a program is there, or cannot be; perhaps also if it was and has had to go since. A thread that asks for
+    /// the same program again and again locks nothing that others want.
     pub fn is_built(&self, id: ProgramId) -> bool {
         thread_local! {
-            /// What this thread last found to be there: where, and which.
+            /// The program that this thread last found, and the table in which it was.
             static LAST: Cell<Option<(usize, ProgramId)>> = const { Cell::new(None) };
         }
         let found = Some((std::ptr::from_ref(self).addr(), id));

@@ -1,12 +1,12 @@
-//! Regions of transfers as vendors' calls take them: rows, and rectangles of up to three dimensions. What has more
-//! dimensions, or rows that lie on top of each other, is so many of these.
+//! Regions of transfers as vendors' calls take them: rows, and rectangles of up to three dimensions. A region of more
+//! dimensions, or with rows that lie on top of each other, is several of these.
 
 use quipu_scheduler::operation::{Step, Transfer};
 
 /// The most calls that one transfer is made of. One that would need more is done by the host, with a copy of its bytes.
 const MOST_PARTS: u64 = 64;
 
-/// A region, as simple as it can be said: steps that lead on where the one inside of them ends are one.
+/// A region, in the simplest form: steps that lead on at the end of the one inside of them are one.
 #[derive(Debug)]
 pub struct Shape {
     row: u64,
@@ -16,7 +16,7 @@ pub struct Shape {
     inner: Vec<Step>,
 }
 
-/// What one call moves.
+/// The bytes that one call moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Bytes from the region's first to this one's, in the source.
@@ -50,10 +50,10 @@ impl Part {
         ]
     }
 
-    /// True if both sides are boxes that touch each other nowhere, of the layers and rows that a memory object is taken for
-    /// of which they are parts: each within a row, and within a layer, and beyond the other's end along a dimension. So
-    /// they are told to be apart by whoever compares them as boxes, and not byte by byte. They begin at these
-    /// [origins](origin), and are equally far apart.
+    /// True if both sides are boxes that touch each other nowhere, in a memory object that is taken for layers of rows.
+    /// Each box is within a row, and within a layer, and beyond the other's end along a dimension. So a library that
+    /// compares them as boxes, and not byte by byte, finds them apart. They begin at these [origins](origin), and are
+    /// equally far apart.
     #[must_use]
     pub fn is_apart(&self, source: [usize; 3], destination: [usize; 3]) -> bool {
         let region = self.region();
@@ -67,7 +67,7 @@ impl Part {
         is_within(source) && is_within(destination) && (0..3).any(is_beyond)
     }
 
-    /// Bytes from the first of a side to where a row, or layer, after the last would begin.
+    /// Bytes from the first of a side to the place at which a row, or layer, after the last would begin.
     #[must_use]
     pub fn whole_rows(&self, pitch: [usize; 2]) -> u64 {
         let rows = (pitch[0] as u64).saturating_mul(self.counts[0]);
@@ -86,7 +86,7 @@ impl Part {
         last.destination += before * self.destination_pitch[outer] as u64;
         for part in [&mut most, &mut last] {
             if part.counts[1] == 1 {
-                // How far the next layer would be is nothing to who looks where it ends.
+                // A library that looks at the end of a side does not use the distance of the next layer.
                 part.source_pitch[1] = 0;
                 part.destination_pitch[1] = 0;
             }
@@ -165,7 +165,7 @@ impl Shape {
             })
     }
 
-    /// What each call moves, in order.
+    /// The part of each call, in order.
     #[must_use]
     pub fn parts(&self) -> Vec<Part> {
         let rows = self.inner.last();
@@ -202,8 +202,8 @@ impl Shape {
     }
 }
 
-/// Where a byte of a memory object is, which is taken for rows and layers so far apart: bytes, rows, layers. Without a
-/// distance of layers it is one layer.
+/// The place of a byte of a memory object, which is taken for rows and layers so far apart: bytes, rows, layers. Without
+/// a distance of layers it is one layer.
 #[must_use]
 pub fn origin(at: u64, [row, layer]: [usize; 2]) -> [usize; 3] {
     let at = at as usize;
@@ -213,7 +213,7 @@ pub fn origin(at: u64, [row, layer]: [usize; 2]) -> [usize; 3] {
     [within - rows * row, rows, layers]
 }
 
-/// Whether a call takes layers so many bytes apart, of rows so many bytes apart.
+/// True if a call takes layers so many bytes apart, of rows so many bytes apart.
 fn can_be_layers(layer: u64, row: u64, rows: u64) -> bool {
     rows.checked_mul(row).is_some_and(|all| layer >= all) && layer.is_multiple_of(row)
 }
@@ -365,7 +365,7 @@ mod tests {
             (0, 240, true),
             (10, 120, true),
             (0, 120, false),
-            // Rows beside each other, of which some lead from one layer to the next.
+            // Rows beside each other; some of them lead from one layer to the next.
             (80, 90, false),
         ] {
             assert_eq!(is_apart(9, &planes, source, destination), expected);

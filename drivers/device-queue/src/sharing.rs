@@ -1,7 +1,7 @@
-//! Work that a thread shares with others of the driver's: parked ones that are there anyway, so that nothing is spawned
-//! for a copy that takes a millisecond.
+//! Work that a thread shares with other threads of the driver: parked ones that exist anyway, so that no thread is
+//! spawned for a copy that takes a millisecond.
 //!
-//! 1. Who shares asks so many [`Workers`] to come, and begins at once itself.
+//! 1. A thread that shares asks so many [`Workers`] to come, and begins at once itself.
 //! 2. One that comes while there is work takes part; one that comes later finds the door closed, and touches nothing.
 //!    So nobody waits for a thread that does not come, as when all are at work.
 //! 3. When the first is done it closes the door, and waits for those that are inside.
@@ -11,7 +11,7 @@ use quipu_scheduler::operation::drop_panic;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Who takes part.
+/// The count of threads that take part.
 #[derive(Default)]
 struct Door {
     state: Mutex<State>,
@@ -57,22 +57,22 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// What others are handed: used between entering and leaving only.
+/// The call that others are handed: used between entering and leaving only.
 struct Part(*const (dyn Fn() + Sync));
 
-// SAFETY: what it points to may be called by any thread.
+// SAFETY: the function that it points to may be called by any thread.
 unsafe impl Send for Part {}
 
 impl Workers {
     /// Calls this on this thread, and meanwhile on so many others at most; returns when all calls have. A call takes its
-    /// share of the work from something that all look at, and returns when there is none left.
+    /// share of the work from an object that all look at, and returns when there is none left.
     ///
     /// # Panics
-    /// If the call on this thread does, when the others have returned. What others panic with is dropped.
+    /// If the call on this thread does, when the others have returned. Panics of the others are dropped.
     pub fn share(self: &Arc<Self>, others: usize, part: &(dyn Fn() + Sync)) {
         let door = Arc::new(Door::default());
-        // SAFETY: its life is made longer in name only: whoever calls it is inside, and this does not return before the
-        // door is closed and nobody is.
+        // SAFETY: its life is made longer in name only: a thread that calls it is inside, and this does not return before
+        // the door is closed and no thread is inside.
         let lasting =
             unsafe { std::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(part) };
         let closing = Closing(&door);

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
-/// The most bytes of a piece. On an H200's host eight threads moved 46 GB/s in such pieces through CUDA, and 31 to 33 in pieces of
-/// a quarter (`--example staging` of the CUDA driver).
+/// The most bytes of a piece. Pieces of a quarter are slower (`--example staging` of the CUDA driver).
 pub const PIECE: usize = 2 << 20;
 /// Blocks of each thread: one is copied while others are on their way.
 pub const BLOCKS: usize = 3;
@@ -18,7 +17,7 @@ pub const MOST_THREADS: usize = 8;
 /// For so many bytes another thread takes part: it comes some tens of microseconds later.
 const WORTH_A_THREAD: u64 = 1 << 20;
 
-/// How many threads share a copy of so many bytes, on this host.
+/// The number of threads that share a copy of so many bytes, on this host.
 #[must_use]
 pub fn threads_for(length: u64) -> usize {
     // Once: to ask takes longer than to enqueue a command, and is answered for the thread that asks.
@@ -33,8 +32,9 @@ fn threads_on(length: u64, cores: usize) -> usize {
     (length / WORTH_A_THREAD).clamp(1, most as u64) as usize
 }
 
-/// Bytes of each piece but the last of so many bytes, which so many threads share. The device is idle while the first pieces are
-/// copied, and the host while the last are moved; but a call for each takes microseconds, which one who brings bytes waits for.
+/// The length of each piece but the last of so many bytes, which so many threads share. The device is idle while the
+/// first pieces are copied, and the host while the last are moved. But each piece takes a call, and a thread that brings
+/// bytes waits for it.
 fn piece_of(length: usize, threads: usize, direction: Direction) -> usize {
     let (each, least) = match direction {
         Direction::Up => (4, 256 << 10),
@@ -44,28 +44,29 @@ fn piece_of(length: usize, threads: usize, direction: Direction) -> usize {
     even.next_multiple_of(64 << 10).clamp(least, PIECE)
 }
 
-/// What a thread moves pieces with: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes, and a queue of the device's.
+/// The line on which a thread moves pieces: [`BLOCKS`] blocks of pinned memory, of [`PIECE`] bytes, and a queue of the
+/// device's.
 ///
 /// # Safety
-/// Blocks are so many bytes, apart from each other, and the line's alone for as long as it lives. What was waited for, or
-/// has [finished](Line::finish), is on its way no more.
+/// Blocks are so many bytes, apart from each other, and the line's alone for as long as it lives. A copy that was waited
+/// for, or has [finished](Line::finish), is on its way no more.
 pub unsafe trait Line {
     /// A copy on its way.
     type Copy;
-    /// Why a call was refused.
+    /// The reason for which a call was refused.
     type Failure;
 
-    /// Where a block begins.
+    /// The start of a block.
     fn block(&self, number: usize) -> *mut u8;
 
-    /// Puts a copy into the queue: of so many bytes from the start of a block to the device, or back, which are to be at
-    /// this place of what is moved.
+    /// Puts a copy into the queue: of so many bytes from the start of a block to the device, or back. `place` is their
+    /// place in the whole copy.
     ///
     /// # Errors
     /// If the library refuses.
     ///
     /// # Safety
-    /// The place is within what is moved, no other copy of the block is on its way, and nobody else uses these bytes, or
+    /// The place is within the whole copy, no other copy of the block is on its way, and nobody else uses these bytes, or
     /// the block's, until this one is over.
     unsafe fn put(
         &self,
@@ -87,7 +88,7 @@ pub unsafe trait Line {
     fn finish(&self) -> Result<(), Self::Failure>;
 }
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// To the device.
@@ -125,15 +126,15 @@ struct Piece {
 }
 
 impl Pieces {
-    /// Moves so many bytes from this memory to a device, or to it: threads of `workers` call `work` with what is to be
-    /// moved, each with a line of its own for [`Pieces::through`]. Returns when nothing is on its way; false if a thread has
-    /// panicked with a piece. One that has no line, for want of memory, leaves its share to the others.
+    /// Moves so many bytes from this memory to a device, or to it: threads of `workers` call `work` with the pieces to
+    /// move, each with a line of its own for [`Pieces::through`]. Returns when nothing is on its way; false if a thread
+    /// has panicked with a piece. One that has no line, for want of memory, leaves its share to the others.
     ///
     /// # Errors
-    /// The first that a thread says, if not all is moved.
+    /// The first error of a thread, if not all is moved.
     ///
     /// # Safety
-    /// So many bytes are there and the caller's for as long: nobody else writes them, nor reads what is written.
+    /// So many bytes are there and the caller's for as long: nobody else writes them, nor reads those that are written.
     pub unsafe fn share<F: Send>(
         workers: &Arc<Workers>,
         host: *mut u8,
@@ -168,10 +169,10 @@ impl Pieces {
         Ok(false)
     }
 
-    /// Moves pieces until there are none left. Whatever has failed, nothing of these is on its way when it returns.
+    /// Moves pieces until there are none left. Also after an error, nothing of these is on its way when it returns.
     ///
     /// # Errors
-    /// What the line says.
+    /// The line's error.
     pub fn through<L: Line>(&self, line: &L) -> Result<(), L::Failure> {
         let moved = match self.direction {
             Direction::Up => self.up(line),
@@ -188,11 +189,11 @@ impl Pieces {
         over
     }
 
-    /// Moves pieces until there are none left by calls that return when each is moved: with where it is on the host, at which
-    /// place of what is moved, and how long it is.
+    /// Moves pieces until there are none left by calls that return when each is moved. A call gets the piece's place on
+    /// the host, its place in the whole copy, and its length.
     ///
     /// # Errors
-    /// What a call says.
+    /// The error of a call.
     pub fn one_by_one<F>(
         &self,
         mut copy: impl FnMut(*mut u8, usize, usize) -> Result<(), F>,
@@ -204,7 +205,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Which way they go.
+    /// Their direction.
     #[must_use]
     pub fn direction(&self) -> Direction {
         self.direction
@@ -231,13 +232,13 @@ impl Pieces {
         })
     }
 
-    /// Nobody takes any more.
+    /// Keeps all threads from taking pieces.
     fn stop(&self) {
         self.next
             .store(self.length.div_ceil(self.piece), Ordering::Relaxed);
     }
 
-    /// So many bytes are on their way then.
+    /// Moves pieces to the device. Gives the number of bytes that are on their way then.
     fn up<L: Line>(&self, line: &L) -> Result<usize, L::Failure> {
         let mut moved = 0;
         let mut sent: [Option<L::Copy>; BLOCKS] = [const { None }; BLOCKS];
@@ -246,7 +247,7 @@ impl Pieces {
             if let Some(sent) = sent[turn].take() {
                 line.wait(sent)?;
             }
-            // SAFETY: so many bytes on both sides, which are this thread's; what was in the block is sent.
+            // SAFETY: so many bytes on both sides, which are this thread's; the block's bytes from before are sent.
             let copy = unsafe {
                 let from = self.host.add(piece.start);
                 // Many bytes keep the memory so busy that it has no time for these as well.
@@ -264,14 +265,14 @@ impl Pieces {
         Ok(moved)
     }
 
-    /// So many bytes have come then.
+    /// Moves pieces from the device. Gives the number of bytes that have come then.
     fn down<L: Line>(&self, line: &L) -> Result<usize, L::Failure> {
         let mut moved = 0;
         let ask = |block: usize| -> Result<Option<(Piece, L::Copy)>, L::Failure> {
             let Some(piece) = self.take() else {
                 return Ok(None);
             };
-            // SAFETY: so many bytes on both sides; what was in the block is copied.
+            // SAFETY: so many bytes on both sides; the block's bytes from before are copied.
             let copy = unsafe { line.put(block, piece.start, piece.length) };
             Ok(Some((piece, copy?)))
         };
@@ -336,7 +337,7 @@ mod tests {
         device: *mut u8,
         blocks: Vec<RefCell<Vec<u8>>>,
         direction: Direction,
-        /// Block, place and length of what is on its way, oldest first.
+        /// Block, place and length of the copies on their way, oldest first.
         queue: RefCell<Vec<(usize, usize, usize)>>,
         /// Calls until one is refused.
         left: Cell<usize>,
@@ -408,7 +409,7 @@ mod tests {
     // SAFETY: threads use bytes of their own.
     unsafe impl Sync for Shared {}
 
-    /// What comes of a copy whose lines are refused their call of this number.
+    /// The result of a copy whose lines are refused their call of this number.
     fn copied(
         length: usize,
         direction: Direction,

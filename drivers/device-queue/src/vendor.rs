@@ -21,7 +21,7 @@ pub trait Failure: Clone + Debug + Send + Sync + 'static {
     /// True if the device is of no use any more.
     fn is_loss(&self) -> bool;
 
-    /// True if there was no memory, or nothing else of what devices have few of: it may be there later.
+    /// True if there was no memory, or no other resource of which devices have few: it may be there later.
     fn is_out_of_memory(&self) -> bool;
 
     /// True if it says only that something failed that was waited for.
@@ -29,13 +29,13 @@ pub trait Failure: Clone + Debug + Send + Sync + 'static {
         false
     }
 
-    /// Which call and why, in words.
+    /// The call and the reason, in words.
     fn text(&self) -> String;
 }
 
 /// A device, as the vendor's part of a driver knows it.
 pub trait VendorDevice: Send + Sync + 'static {
-    /// What it is. Its memory is its own.
+    /// Its properties. Its memory is its own.
     fn properties(&self) -> &DeviceProperties;
 
     /// Its name.
@@ -53,24 +53,24 @@ pub trait VendorDevice: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether kernels have fences between the blocks of a launch.
+    /// True if kernels have fences between the blocks of a launch.
     fn has_device_fence(&self) -> bool {
         false
     }
 
-    /// What its compiler takes of kernels that are texts.
+    /// The features of its compiler for kernels that are texts.
     fn text_features(&self) -> TextFeatures {
         TextFeatures::default()
     }
 
-    /// Whether it takes code of a type that its [vendor takes](Vendor::takes_code).
+    /// True if it takes code of a type that its [vendor takes](Vendor::takes_code).
     fn takes_code(&self, of: TypeId) -> bool {
         let _ = of;
         true
     }
 }
 
-/// Who does a command, and what that means for its waits.
+/// The executor of a command; its waits depend on that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// The device.
@@ -80,7 +80,7 @@ pub enum Executor {
     DeviceWhenReady,
     /// The device, and the host's memory is written for the user, even by a command that then fails.
     DeviceForUser,
-    /// The device, with code of the user's that must not be called twice, nor for what is void.
+    /// The device, with a user's code that must not be called twice, nor for void bytes.
     DeviceOnce,
     /// A thread of the host.
     Host,
@@ -89,30 +89,31 @@ pub enum Executor {
 /// A command on its device.
 #[derive(Debug)]
 pub struct Flight<V: Vendor> {
-    /// What others on the device wait for.
+    /// The signal that others on the device wait for.
     pub signal: V::Signal,
-    /// What says that it is over, if that is not the signal, or if that later commands of its line are over does not.
+    /// The signal of its end, if that is another one, or if the ends of later commands of its line do not imply it.
     pub done: Option<V::Signal>,
-    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after the other, and
-    /// after one that has failed none ends well.
+    /// The number, a small one, of the line that it is in, if the device keeps an order: those of a line end one after
+    /// the other, and none after one that has failed ends well.
     pub line: Option<usize>,
-    /// Why the rest of its calls were not made: what is on the device runs, then the command fails.
+    /// The failure because of which the rest of its calls were not made: its part on the device runs, then the command
+    /// fails.
     pub failure: Option<V::Failure>,
-    /// Why the command fails when what is on the device has run, whatever comes of that.
+    /// The error with which the command fails when its part on the device has run, whatever the result of that.
     pub error: Option<Error>,
-    /// What the device uses until it is over, and what is left to do then.
+    /// The objects that the device uses until it is over, and the work that is left then.
     pub cargo: V::Cargo,
 }
 
 impl<V: Vendor> Flight<V> {
-    /// What says that it is over.
+    /// The signal of its end.
     #[must_use]
     pub fn done(&self) -> &V::Signal {
         self.done.as_ref().unwrap_or(&self.signal)
     }
 }
 
-/// Why a command is not on its device, of which then nothing is there.
+/// The reason for which a command is not on its device. Nothing of it is there then.
 #[derive(Debug)]
 pub enum Obstacle<F> {
     /// The library said no.
@@ -135,21 +136,22 @@ impl<F> From<Error> for Obstacle<F> {
     }
 }
 
-/// What has become of a command on its device: none if it goes on.
+/// The status of a command on its device: none if it goes on.
 pub type Status<F> = Option<std::result::Result<(), F>>;
 
-/// A vendor's library. What is called here is called by any thread, never with a lock of the driver's ledger held.
+/// A vendor's library. Any thread may make these calls, never with a lock of the driver's ledger
+/// held.
 pub trait Vendor: Sized + Send + Sync + 'static {
     /// The driver's name: lower case, one word.
     const NAME: &'static str;
     /// As people write it.
     const TITLE: &'static str;
-    /// What to do instead of launching native code.
+    /// The remedy for a launch of native code.
     const INSTEAD: &'static str;
     /// True if the vendor's part says by itself that commands have ended, by
     /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
     const TELLS: bool = false;
-    /// True if devices begin with what was put there when they are [told](Vendor::flush) to, and not by themselves.
+    /// True if devices begin with their commands when they are [told](Vendor::flush) to, and not by themselves.
     const FLUSHES: bool = true;
     /// True if a memory space is several memories, between which the vendor's part brings bytes by itself. See
     /// [`Driver::moves_within_spaces`](quipu_scheduler::driver::Driver::moves_within_spaces).
@@ -164,44 +166,45 @@ pub trait Vendor: Sized + Send + Sync + 'static {
 
     /// A device.
     type Device: VendorDevice;
-    /// What calls are refused with.
+    /// The error of a refused call.
     type Failure: Failure;
     /// A point that commands can wait for on a device, and the host can ask after.
     type Signal: Clone + Send + Sync + 'static;
-    /// What comes with a command on its device.
+    /// The objects that come with a command on its device.
     type Cargo: Send;
     /// A kernel that is compiled for a device.
     type Compiled: Send + Sync + 'static;
-    /// Memory of a device. Every byte of it is zero for whoever waits for what the vendor's part has it wait for.
+    /// Memory of a device. Every byte of it is zero for a command with the waits that the vendor's part gives it.
     type Allocation: Send + Sync + 'static;
     /// Commands of a device that are put there with one call.
     type Batch: Send + Sync + 'static;
-    /// What native calls and native enqueues are handed.
+    /// The queue that native calls and native enqueues are handed.
     type NativeQueue: NativeQueue;
 
     /// Looks for the library and its devices.
     ///
     /// # Errors
-    /// If the system has no such library, or that knows no device: says which and what to do.
+    /// If the system has no such library, or that knows no device: names it and the remedy.
     fn open() -> Result<Self>;
 
     /// All devices, in the order of their numbers.
     fn devices(&self) -> &[Self::Device];
 
-    /// Who does a command that is not the host's anyway.
+    /// The executor of a command that is not the host's anyway.
     fn executor_of(device: &Self::Device, command: &Command) -> Executor;
 
-    /// Who does a migration of what is in use: the host, which looks at the content size first, unless the device does so.
+    /// The executor of a migration of the bytes in use: the host, which looks at the content size first, unless the
+    /// device does so.
     fn executor_of_content(device: &Self::Device, migration: &Migration) -> Executor {
         let _ = (device, migration);
         Executor::Host
     }
 
-    /// Puts a command on its device, after these. A [native enqueue](quipu_scheduler::NativeEnqueue) is called here, with all
-    /// that it waits for flushed.
+    /// Puts a command on its device, after these. A [native enqueue](quipu_scheduler::NativeEnqueue) is called here, with
+    /// all its waits flushed.
     ///
     /// # Errors
-    /// If nothing of it is on the device. Where some of its calls were made and one is refused, the flight says so.
+    /// If nothing of it is on the device. If some of its calls were made and one is refused, the flight says so.
     fn put(
         &self,
         work: &Work<'_, Self>,
@@ -209,11 +212,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         waits: &[Self::Signal],
     ) -> std::result::Result<Flight<Self>, Obstacle<Self::Failure>>;
 
-    /// Takes a recorded graph as one, if it can be put on the device whole: what is kept for that, with the graph. All
-    /// its commands are the device's, and each is a launch of code that the vendor compiles, a fill, or a transfer
-    /// between arguments; or nothing is done for it on a device. [`put`](Vendor::put) then gets a launch of the graph as
-    /// [`Operation::Graph`](quipu_scheduler::operation::Operation::Graph), with the code of its launches, which the graph
-    /// [keeps](crate::graph::TakenGraph::of).
+    /// Takes a recorded graph as one, if it can be put on the device whole. Gives the object that is kept for that, with
+    /// the graph. All its commands are the device's. Each is a launch of code that the vendor compiles, a fill, or a
+    /// transfer between arguments; or nothing is done for it on a device. [`put`](Vendor::put) then gets a launch of the
+    /// graph as [`Operation::Graph`](quipu_scheduler::operation::Operation::Graph), with the code of its launches, which
+    /// the graph [keeps](crate::graph::TakenGraph::of).
     ///
     /// A vendor that takes none, as by default, has the commands put there one by one.
     fn take_graph(
@@ -234,7 +237,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         false
     }
 
-    /// Where memory begins, as batches name it.
+    /// The start of memory, as batches name it.
     fn start_of(allocation: &Self::Allocation) -> u64 {
         let _ = allocation;
         0
@@ -255,10 +258,11 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Err(crate::error::of_device(device.name(), what, problem).into())
     }
 
-    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with
-    /// the same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those before
-    /// it up to the last that is told, may have another that says that these are [over](Flight::done), the same for each of
-    /// them; they are over as well once all are. `work` is its first command; `memories` are those that it [uses](Plan::memories).
+    /// Puts a batch on its device, after these, once: one flight for each of its commands, in their order, all with the
+    /// same signal, which is over when all are. One that is to be [told](crate::batch::Planned::is_told), and those
+    /// before it up to the last that is told, may have another that says that these are [over](Flight::done), the same
+    /// for each of them; they are over as well once all are. `work` is its first command; `memories` are the objects that
+    /// it [uses](Plan::memories).
     ///
     /// # Errors
     /// If nothing of it is on the device: then the commands are put there one by one, unless it is
@@ -282,8 +286,9 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Sees that ends are heard of, of a vendor that [tells](Vendor::TELLS): what was put on devices may have been left to
-    /// this by a thread that [sees to it](quipu_scheduler::event::will_poll).
+    /// Makes sure that ends are noticed, of a vendor that [tells](Vendor::TELLS): a thread that
+    /// [sees to it](quipu_scheduler::event::will_poll) may have left commands on devices to this
+    /// call.
     fn attend(&self) {}
 
     /// Waits, of a vendor that [tells](Vendor::TELLS): returns when the waiter is done or its time is up.
@@ -291,16 +296,16 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         waiter.park();
     }
 
-    /// Has a device begin with all that was put there.
+    /// Has a device begin with all its commands.
     ///
     /// # Errors
-    /// The worst of what was refused; what was not is begun.
+    /// The worst of the refusals; commands that were not refused are begun.
     fn flush(&self, device: &Self::Device) -> std::result::Result<(), Self::Failure> {
         let _ = device;
         Ok(())
     }
 
-    /// What has become of what a signal stands for.
+    /// The status of the command of a signal.
     ///
     /// # Errors
     /// If that cannot be had.
@@ -319,16 +324,16 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         wake: Wake,
     ) -> std::result::Result<(), Self::Failure>;
 
-    /// The points of a command before its last, of which one may say why it has failed.
+    /// The points of a command before its last, one of which may say why it has failed.
     fn earlier(cargo: &Self::Cargo) -> &[Self::Signal] {
         let _ = cargo;
         &[]
     }
 
-    /// What is left to do when the device has done its part of a command well.
+    /// Does the rest of a command when the device has done its part well.
     ///
     /// # Errors
-    /// What the kernel says of itself.
+    /// The kernel's own error.
     fn land(&self, work: &Work<'_, Self>, flight: Flight<Self>) -> Result<()>;
 
     /// Tells the core when the device ran a command; when it ended, by the process's clock, if its times were asked for.
@@ -340,7 +345,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Compiles code for a device.
     ///
     /// # Errors
-    /// What cannot be printed; what the compiler says of it, with the user's lines.
+    /// The error of code that cannot be printed; the compiler's error, with the user's lines.
     fn compile(
         &self,
         device: &Self::Device,
@@ -361,20 +366,20 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         Err(crate::error::unread(Self::NAME))
     }
 
-    /// How many threads blocks of a kernel best have whose division was left to the device, where so many are asked for:
-    /// as it was compiled, it may need so much that fewer fit, or that others leave less of the device idle.
+    /// The best number of threads in blocks of a kernel, if the division is left to the device and so many are asked for.
+    /// The compiled kernel may need so much that fewer fit, or that another number leaves less of the device idle.
     fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
         let _ = (device, compiled);
         asked
     }
 
-    /// Whether a thread of a kernel best has several elements, as it reads them at once; by default it has.
+    /// True if a thread of a kernel best has several elements, as it reads them at once; by default it has.
     fn reads_ahead(&self, compiled: &Self::Compiled) -> bool {
         let _ = compiled;
         true
     }
 
-    /// What a kernel is on its device, as it was compiled; `None`, as by default, if the library does not say.
+    /// The limits of a compiled kernel on its device; `None`, as by default, if the library does not say.
     fn attributes(
         &self,
         device: &Self::Device,
@@ -387,7 +392,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Takes memory, and has it filled with zeros.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     fn reserve(
         &self,
         device: &Self::Device,
@@ -400,7 +405,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Reads bytes, at once.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     fn read(
         &self,
         device: &Self::Device,
@@ -412,7 +417,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Writes bytes, at once.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     fn write(
         &self,
         device: &Self::Device,
@@ -421,7 +426,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         bytes: &[u8],
     ) -> std::result::Result<(), Self::Failure>;
 
-    /// Bytes that are free on a device, of which this driver has left so many.
+    /// Bytes that are free on a device. `left` is the number that this driver has left.
     fn free_memory(&self, device: &Self::Device, left: u64) -> Option<u64> {
         let _ = device;
         Some(left)
@@ -430,7 +435,7 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// Sets bytes of an allocation that no command uses to zero, from `offset` on, at once.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     fn clear(
         &self,
         device: &Self::Device,
@@ -465,6 +470,6 @@ pub trait Vendor: Sized + Send + Sync + 'static {
         .into())
     }
 
-    /// What a native call is handed.
+    /// The queue that a native call is handed.
     fn native_queue(&self, device: &Self::Device) -> Option<Self::NativeQueue>;
 }

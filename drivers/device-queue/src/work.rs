@@ -1,4 +1,4 @@
-//! A command that is being worked on, and where its bytes are.
+//! A command that is being worked on, and its bytes.
 
 use crate::Shared;
 use crate::error::of_device;
@@ -22,14 +22,14 @@ pub struct Work<'a, V: Vendor> {
 pub struct Bytes<'a, V: Vendor> {
     /// The memory that they are in.
     pub allocation: &'a V::Allocation,
-    /// Where in there they begin.
+    /// The place in there at which they begin.
     pub offset: u64,
-    /// How many they are.
+    /// The number of bytes.
     pub length: u64,
 }
 
 impl<V: Vendor> Bytes<'_, V> {
-    /// Some of them.
+    /// A part of them.
     #[must_use]
     pub fn part(&self, range: Range<u64>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl<'a, V: Vendor> Work<'a, V> {
         self.command
     }
 
-    /// The same, for whoever looks at it again before it is over.
+    /// The same, for code that looks at it again before it is over.
     #[must_use]
     pub fn held(&self) -> CommandRef {
         self.held
@@ -80,13 +80,13 @@ impl<'a, V: Vendor> Work<'a, V> {
         self.shared.device(self.device)
     }
 
-    /// Threads for what it takes of the host.
+    /// Threads for work of the host.
     #[must_use]
     pub fn workers(&self) -> &'a Arc<Workers> {
         &self.shared.workers
     }
 
-    /// Where an argument of the command is on its device, allocated if need be.
+    /// The bytes of an argument of the command on its device, allocated if need be.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -101,8 +101,8 @@ impl<'a, V: Vendor> Work<'a, V> {
         }
     }
 
-    /// Where an argument of the command, or of one of the graph that it launches, is on the device of a space, allocated
-    /// if need be; and that device.
+    /// The bytes of an argument of the command, or of one of the graph that it launches, on the device of a space,
+    /// allocated if need be; and that device.
     ///
     /// # Errors
     /// If there is no memory for it, or the space is another driver's.

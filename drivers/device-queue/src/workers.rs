@@ -1,11 +1,11 @@
-//! Threads for what a device's commands need of the host and what takes its time: host tasks, compilers, copies of odd
+//! Threads for slow work of the host for a device's commands: host tasks, compilers, copies of odd
 //! shapes.
 //!
 //! A thread is started when there is a task and none is idle, up to a limit; one that waits does not count. Threads
 //! without a task end after a while.
 //!
-//! A user's code may block by other means than waits, until something happens that needs the driver's own work, as a
-//! compiler's. So the two have a limit each: however many users' tasks block, the driver's own have as many threads as ever.
+//! A user's code may block by other means than waits, until the driver's own work, such as a compiler's, is done. So the
+//! two have a limit each: however many users' tasks block, the driver's own have as many threads as ever.
 
 use crate::inside::{Inside, own_thread};
 use quipu_scheduler::command::slab;
@@ -20,12 +20,12 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// How long a thread without a task stays.
+/// The time for which a thread without a task stays.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The fewest threads that may be at work.
 const LEAST: usize = 4;
 
-/// What a thread does.
+/// The work of a thread.
 pub type Task = Box<dyn FnOnce() + Send>;
 
 /// See the module.
@@ -33,13 +33,13 @@ pub struct Workers {
     state: Mutex<State>,
     wake: Condvar,
     most: usize,
-    /// What its threads are called.
+    /// The name of its threads.
     name: String,
     /// Called by a thread that begins to wait inside of a task.
     on_wait: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// Whose code a task is.
+/// The owner of a task's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Driver,
@@ -55,7 +55,7 @@ struct State {
     idle: usize,
     /// Threads, without those that wait inside of a task.
     counted: usize,
-    /// Those of them that are in users' tasks.
+    /// The number of threads that are in users' tasks.
     in_users: usize,
     /// Threads that wait inside of a task.
     waiting: usize,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// How many tasks could be begun now, if there were threads, of which so many may be in users'.
+    /// The number of tasks that could be begun now, if there were threads; so many may be in users' code.
     fn ready(&self, most: usize) -> usize {
         self.tasks.len() + self.users.len().min(most.saturating_sub(self.in_users))
     }
@@ -99,19 +99,20 @@ impl State {
 }
 
 thread_local! {
-    /// Whose code the task is that this thread runs.
+    /// The owner of the code of the task that this thread runs.
     static WHOSE: Cell<Whose> = const { Cell::new(Whose::Driver) };
-    /// Whose tasks this thread runs: none outside of [`Workers::work`]. It has no destructor: another thread-local's may wait.
+    /// The workers whose tasks this thread runs: none outside of [`Workers::work`]. It has no destructor: another
+    /// thread-local's may wait.
     static MINE: ManuallyDrop<RefCell<Option<Arc<Workers>>>> =
         const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// How a worker waits, whatever for: somebody else may take its place meanwhile.
+/// The wait of a worker, for any goal: another thread may take its place meanwhile.
 fn join(waiter: &Waiter<'_>) -> Result<()> {
     if waiter.is_done() {
         return Ok(());
     }
-    // What is waited for may be another driver's, and still need this one.
+    // The wait may be for another driver's command that still needs this one.
     if Inside::is_anywhere() {
         return Err(Inside::would_deadlock());
     }
@@ -228,11 +229,11 @@ impl Workers {
 
     /// Has this called by each thread that begins to wait inside of a task.
     pub(crate) fn on_wait(&self, call: impl Fn() + Send + Sync + 'static) {
-        // Said once, by who has just made it.
+        // Said once, by the thread that has just made it.
         let _ = self.on_wait.set(Box::new(call));
     }
 
-    /// How many threads wait inside of a task.
+    /// The number of threads that wait inside of a task.
     pub(crate) fn waiting(&self) -> usize {
         self.state().waiting
     }
@@ -263,7 +264,7 @@ impl Workers {
         started.err()
     }
 
-    /// What a thread does from its begin to its end.
+    /// The life of a thread from its begin to its end.
     fn work(self: Arc<Self>) {
         MINE.with(|mine| mine.replace(Some(self.clone())));
         own_thread();
@@ -278,7 +279,7 @@ impl Workers {
         let mut state = self.state();
         loop {
             if state.counted - state.in_users > self.most {
-                // One that had stood aside is back, or was in a user's task. Another comes for what is left.
+                // One that had stood aside is back, or was in a user's task. Another comes for the remaining ones.
                 state.counted -= 1;
                 drop(state);
                 self.wake.notify_one();

@@ -1,6 +1,6 @@
-//! Who hears of ends: a thread that waits for what it has enqueued leaves the driver's thread asleep, and what nobody waits
-//! for is heard of by that thread, however it came to the device.
-//! A program of its own: threads of other tests that wait would hear of them, too.
+//! The threads that notice ends. A thread that waits for its own command leaves the driver's thread asleep. The driver's
+//! thread notices the end of a command that no thread waits for, however it came to the device. A program of its own:
+//! threads of other tests that wait would notice ends, too.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 #[path = "driver/library/mod.rs"]
@@ -87,7 +87,7 @@ fn who_waits_for_what_he_enqueued_leaves_the_drivers_thread_asleep() {
     });
 }
 
-/// How often each thread of the drivers' own has slept, of those that live.
+/// The number of times that each living thread of the drivers' own has slept.
 #[cfg(target_os = "linux")]
 fn sleeps() -> HashMap<PathBuf, u64> {
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
@@ -130,7 +130,7 @@ fn who_polls_leaves_the_drivers_thread_asleep() {
             .into_iter()
             .map(|(thread, after)| after - before.get(&thread).unwrap_or(&after));
         let slept: u64 = more.sum();
-        // What it was told before may be on its way; one for each command would be 500.
+        // A message from before may be on its way; one for each command would be 500.
         assert!(slept < 50, "{slept} times");
     });
 }
@@ -150,8 +150,8 @@ impl Clock for Asleep {
     }
 }
 
-/// Whether a thread that waits for a command, and sleeps, is the first to see that it has ended. If it is `gated`, the thread
-/// sleeps before the command is on its device.
+/// True if a thread that waits for a command, and sleeps, is the first to see that it has ended. If it is `gated`, the
+/// thread sleeps before the command is on its device.
 fn who_sleeps_sees_it(rig: &Rig, gated: bool) -> bool {
     let queue = queue(&rig.context, &rig.devices[0], Completion::Callback);
     let memory = rig.context.memory(BYTES).unwrap();

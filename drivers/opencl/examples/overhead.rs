@@ -1,5 +1,5 @@
-//! What the driver costs beside the raw interface, in one process: a fill of 64 bytes, enqueued and waited for; a
-//! thousand of them, each after the one before; a thousand that wait for nothing of each other, in eight buffers.
+//! The cost of the driver beside the raw interface, in one process: a fill of 64 bytes, enqueued and waited for; a
+//! thousand of them, each after the one before; a thousand that do not wait for each other, in eight buffers.
 //! `cargo run --release -p quipu-driver-opencl --example overhead`
 //!
 //! Medians of so many rounds, in microseconds per command; and beside each the process's time on all cores per command,
@@ -33,7 +33,7 @@ fn processor_time() -> f64 {
 type Cost = [f64; 2];
 
 fn cost(mut round: impl FnMut(), rounds: usize, commands: usize) -> Cost {
-    // The first make what the others use.
+    // The first make the objects that the others use.
     (0..rounds / 10 + 1).for_each(|_| round());
     let before = processor_time();
     let mut times: Vec<f64> = (0..rounds)
@@ -88,7 +88,7 @@ fn raw() -> Result<[Cost; 3], i32> {
     };
     let one = cost(|| wait(fill(0, None)), ROUNDS, 1);
     let release = |event| {
-        // SAFETY: given up once; OpenCL keeps what it waits for.
+        // SAFETY: given up once; OpenCL keeps the events that it waits for.
         unsafe { cl3::event::release_event(event) }.expect("it is alive");
     };
     let chain = || {

@@ -1,4 +1,4 @@
-//! The devices of every platform that the loader knows: what they are.
+//! The devices of every platform that the loader knows, and their properties.
 //!
 //! A platform's devices share one OpenCL context, so that bytes go from one to another without passing through the
 //! host. It is made, as the queues are, when a device is first used: a program that only lists devices does not pay for
@@ -28,7 +28,7 @@ const OURSELVES: &str = "Quipu";
 const NVIDIA: &str = "NVIDIA CUDA";
 /// `CL_DEVICE_SUB_GROUP_SIZES_INTEL`.
 const SUB_GROUP_SIZES_INTEL: u32 = 0x4108;
-/// What is done here.
+/// The work of this module, for errors.
 pub(crate) const LOOK: &str = "look for OpenCL devices";
 
 /// A device's handle. They live as long as the process.
@@ -55,14 +55,14 @@ pub(crate) struct Platform {
     pub(crate) number: u32,
     /// Name and version, which compiled programs depend on.
     pub(crate) version: String,
-    /// Whether its queues are streams of CUDA, in which one command begins after the other however they were made, and
+    /// True if its queues are streams of CUDA, in which one command begins after the other however they were made, and
     /// none after one that has failed, which ends the context.
     pub(crate) is_of_streams: bool,
     handles: Vec<DeviceHandle>,
     /// Parts of them that were made before the context.
     pub(crate) parts: Mutex<Vec<DeviceHandle>>,
     context: OnceLock<Context>,
-    /// Whether grids of one kernel must not be in use at once.
+    /// True if grids of one kernel must not be in use at once.
     pub(crate) keeps_grids_apart: AtomicBool,
 }
 
@@ -89,7 +89,7 @@ pub struct Device {
     pub(crate) handle: DeviceHandle,
     pub(crate) platform: Arc<Platform>,
     pub(crate) properties: DeviceProperties,
-    /// What its compiler takes.
+    /// The optional features of its compiler.
     pub(crate) features: OpenClFeatures,
     /// `CL_DEVICE_VENDOR_ID`.
     vendor_number: Option<u32>,
@@ -100,18 +100,18 @@ pub struct Device {
     profiled: OnceLock<Queues>,
     /// Fault records that nothing uses now.
     pub(crate) records: Mutex<Vec<FaultRecord>>,
-    /// Where they come to on the host, if that is pinned.
+    /// The places on the host for fault records, if they are pinned.
     pub(crate) places: Places,
-    /// Where what is read comes to on its way, if that is pinned.
+    /// The places on the host through which reads come, if they are pinned.
     pub(crate) landings: Places,
-    /// What the first byte of a part of a memory object is a multiple of.
+    /// The number that the first byte of a part of a memory object is a multiple of.
     pub(crate) alignment: u64,
     pub(crate) clock: Clock,
-    /// What goes through pinned memory.
+    /// The copies that go through pinned memory.
     pub(crate) staged: Staged,
-    /// What they go through.
+    /// The stages that they go through.
     pub(crate) stages: [Stages; 2],
-    /// What keeps it, if it is a part of another.
+    /// The handle that keeps it, if it is a part of another.
     pub(crate) part: Option<Part>,
 }
 
@@ -185,7 +185,7 @@ impl Device {
         Queue::of(self.platform.context()?, self.handle.0, false, false)
     }
 
-    /// An in-order queue for what a closure of a user puts there.
+    /// An in-order queue for the commands of a user's closure.
     pub(crate) fn native_queue(&self, profiling: bool) -> Called<&Fed> {
         self.queues(profiling)?.native()
     }
@@ -197,7 +197,7 @@ impl Device {
     }
 }
 
-/// What a property is asked for with, and how it comes.
+/// A property that a device is asked for, and the form of its answer.
 struct Asked<'a> {
     device: DeviceHandle,
     problem: &'a mut Option<CallError>,
@@ -293,7 +293,7 @@ fn devices_of(
     }
     let handles = match cl3::device::get_device_ids(platform, info::CL_DEVICE_TYPE_ALL) {
         Ok(handles) => handles,
-        // That there is none is no problem.
+        // A platform without devices is no problem.
         Err(-1) => return Ok(Vec::new()),
         Err(code) => {
             let call = "clGetDeviceIDs";
@@ -334,7 +334,7 @@ fn devices_of(
     }
 }
 
-/// Whether a device can be used now. One that does not say so is asked for the rest, and that says what is wrong.
+/// True if a device can be used now. One that does not say so is asked for the rest, and that names the fault.
 fn is_available(handle: DeviceHandle) -> bool {
     let is_available = info::get_device_info(handle.0, info::CL_DEVICE_AVAILABLE);
     let is_available = is_available.map_or(true, |value| value.to_uint() != 0);
@@ -464,7 +464,7 @@ pub(crate) fn describe(
     }
 }
 
-/// How many threads the warps of kernels can have; none, if the device does not say.
+/// The sizes that warps of kernels can have; none, if the device does not say.
 fn warp_sizes(handle: DeviceHandle, features: OpenClFeatures) -> Vec<u32> {
     let number = |what| {
         let value = info::get_device_info(handle.0, what).ok()?;
@@ -474,7 +474,7 @@ fn warp_sizes(handle: DeviceHandle, features: OpenClFeatures) -> Vec<u32> {
         return vec![number(info::CL_DEVICE_WARP_SIZE_NV).unwrap_or(32)];
     }
     if !(features.subgroups && features.subgroup_ballot && features.subgroup_shuffle) {
-        // What is printed without sub-groups has warps of one thread.
+        // A kernel that is printed without sub-groups has warps of one thread.
         return vec![1];
     }
     if let Ok(bytes) = info::get_device_data(handle.0, SUB_GROUP_SIZES_INTEL) {
@@ -497,7 +497,7 @@ impl Device {
     }
 }
 
-/// A device for a test of `what`; none, which is said, where tests go without OpenCL.
+/// A device for a test of `what`; none, with a message, where tests go without OpenCL.
 #[cfg(test)]
 pub(crate) fn any(what: &str) -> Option<Device> {
     match all() {
@@ -520,8 +520,8 @@ mod tests {
     use std::ffi::c_void;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// What a loader finds where a vendor's platform begins: the table of its functions, in the order of `cl_icd.h`, which
-    /// it calls.
+    /// The first word of a vendor's platform as a loader finds it: the table of its functions, in the order of
+    /// `cl_icd.h`, which it calls.
     #[repr(C)]
     struct Functions {
         get_platform_ids: *const c_void,
@@ -539,7 +539,7 @@ mod tests {
             *mut cl_device_id,
             *mut cl_uint,
         ) -> cl_int,
-        /// Nobody calls these.
+        /// Functions that nobody calls.
         others: [*const c_void; 200],
     }
 
@@ -549,7 +549,7 @@ mod tests {
         functions: *const Functions,
         name: &'static str,
         says: cl_int,
-        /// How often it was asked for its devices.
+        /// The number of times that it was asked for its devices.
         asked: AtomicUsize,
     }
 
@@ -603,8 +603,7 @@ mod tests {
         }
     }
 
-    /// What is found of a platform that answers so when it is asked for its devices: how many there are, and whether it was
-    /// asked.
+    /// The number of devices of a platform that answers so when it is asked for them, and true if it was asked.
     fn found(name: &'static str, says: cl_int) -> (std::result::Result<usize, String>, bool) {
         let platform = MadeUp {
             functions: &FUNCTIONS.0,

@@ -1,11 +1,11 @@
-//! OpenCL's refusals as the core's errors: which device, which call, which code, in words.
+//! OpenCL's refusals as the core's errors: the device, the call and the code, in words.
 
 use crate::native::CallError;
 use cl3::error_codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
 use cl3::error_codes::error_text;
 use quipu_device_queue::Failure;
 
-/// What a code means, for people.
+/// The meaning of a code, for people.
 fn meaning(code: i32) -> &'static str {
     match code {
         -1001 => "there is no platform: no vendor's OpenCL is installed",
@@ -42,7 +42,7 @@ fn meaning(code: i32) -> &'static str {
 
 impl Failure for CallError {
     fn is_loss(&self) -> bool {
-        // Not available, an illegal access on NVIDIA's devices, and what their queues say after one.
+        // Not available, an illegal access on NVIDIA's devices, and the answer of their queues after one.
         matches!(self.code, -2 | -9999 | -36)
     }
 

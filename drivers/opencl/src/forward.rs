@@ -25,10 +25,11 @@ pub(crate) type Work<'a> = quipu_device_queue::Work<'a, OpenCl>;
 pub(crate) type Bytes<'a> = quipu_device_queue::Bytes<'a, OpenCl>;
 type Put = Result<Flight<OpenCl>, Obstacle<CallError>>;
 
-/// What comes with a command on its device. It goes through some hands while somebody waits, so what few commands have is kept apart.
+/// The objects that come with a command on its device. Several functions hand it on while a thread waits, so the rare
+/// ones are kept apart.
 #[derive(Default)]
 pub struct Cargo {
-    /// Which of the device's queues it is in, for traces.
+    /// The lane of its queue, for traces.
     lane: Lane,
     /// The same, which is then known to have something in it.
     _within: Option<Within>,
@@ -40,9 +41,9 @@ pub struct Cargo {
 struct Rare {
     /// The ends of its calls before the one that gave the signal.
     earlier: Vec<Event>,
-    /// What it began after, if that is no call of its own.
+    /// The event that it began after, if that is no call of its own.
     began: Option<Event>,
-    /// Whether it has timestamps, and between which times it was put into its queue.
+    /// If it has timestamps, the times between which it was put into its queue.
     put: Option<(u64, u64)>,
     /// The fault record of a kernel, on its way here.
     fault: Option<FaultRead>,
@@ -55,7 +56,7 @@ struct Rare {
 }
 
 impl Rare {
-    /// None if there is nothing in it.
+    /// The rare objects, boxed; none if there are none.
     fn kept(self) -> Option<Box<Self>> {
         let is_empty = self.earlier.is_empty()
             && self.began.is_none()
@@ -74,7 +75,7 @@ impl Cargo {
         self.rare.as_ref().map_or(&[], |rare| &rare.earlier)
     }
 
-    /// Brings what has come to where it is to be; the fault record of a kernel, which is here by now.
+    /// Brings bytes that have come to their place. Gives the fault record of a kernel, which is here by now.
     pub(crate) fn land(self) -> Option<FaultRead> {
         let rare = *self.rare?;
         for landing in rare.landing {
@@ -85,7 +86,7 @@ impl Cargo {
     }
 }
 
-/// Who does a command.
+/// The executor of a command.
 pub(crate) fn executor_of(device: &Device, command: &Command) -> Executor {
     if let Operation::Transfer(transfer) = command.operation() {
         let is_for_user = matches!(transfer.destination, Endpoint::Host(_));
@@ -117,7 +118,7 @@ pub(crate) fn executor_of(device: &Device, command: &Command) -> Executor {
 /// The most bytes that come by pinned memory while a command is ended.
 const MOST_LANDED: u64 = 1 << 20;
 
-/// True if what a transfer reads comes to pinned memory on its way: one row of few bytes, from a device that gains by it.
+/// True if the bytes of a read come to pinned memory on their way: one row of few bytes, from a device that gains by it.
 pub(crate) fn lands(device: &Device, transfer: &Transfer) -> bool {
     device.gains()
         && device.landings.are_there() != Some(false)
@@ -143,18 +144,18 @@ fn is_for_a_device(command: &Command, transfer: &Transfer) -> bool {
     shape.is_for_a_device(u64::MAX) && is_within_one()
 }
 
-/// What is put into one of a device's queues: calls, one after the other.
+/// The calls of a command in one of a device's queues, one after the other.
 struct Chain<'a> {
     fed: &'a Fed,
     queue: &'a Queue,
     lane: Lane,
-    /// What the first call waits for.
+    /// The events that the first call waits for.
     waits: SmallVec<[cl_event; 8]>,
-    /// Those of it that fill fresh memory with zeros.
+    /// The fills of fresh memory with zeros.
     zeroing: Vec<Event>,
     /// The ends of the calls so far; each waits for the one before.
     made: SmallVec<[Event; 1]>,
-    /// Why no more calls are made.
+    /// The reason for which no more calls are made.
     failure: Option<CallError>,
     keep: Vec<Vec<u8>>,
     landing: Vec<Landing>,
@@ -183,7 +184,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Waits for what fills fresh memory with zeros, too.
+    /// Waits for the fill that zeroes fresh memory, too.
     fn uses(&mut self, bytes: &Bytes<'_>) -> Called<()> {
         if let Some(zeroed) = bytes.allocation.ready()? {
             self.waits.push(zeroed.raw());
@@ -192,9 +193,9 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Makes a call, which is given the queue and what to wait for, and has the next wait for it. Only the first fails
-    /// at once, with nothing in the queue. Where a later one does, those before it run: what they use is kept until they
-    /// are over, and the command fails then. No more calls are made.
+    /// Makes a call, which is given the queue and its waits, and has the next wait for it. Only the first fails at once,
+    /// with nothing in the queue. If a later one does, those before it run: memory that they use is kept until they are
+    /// over, and the command fails then. No more calls are made.
     fn call(
         &mut self,
         name: &'static str,
@@ -452,7 +453,7 @@ fn put_launch(
     })
 }
 
-/// What a user's closure puts into a queue, between what it waits for and a marker.
+/// Puts the commands of a user's closure into a queue, between its waits and a marker.
 fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profiled: bool) -> Put {
     let (device, command) = (work.device(), work.command());
     let mut chain = Chain::within(device.native_queue(profiled)?, Lane::Compute, waits);
@@ -472,7 +473,7 @@ fn put_native(work: &Work<'_>, enqueue: &NativeEnqueue, waits: &[Event], profile
     let called = enqueue.call(command.label(), &native, memories);
     let signal = match queue.marker(&[]) {
         Ok(signal) => signal,
-        // There is no other way to learn when what is in the queue is over.
+        // There is no other way to learn when the commands in the queue are over.
         Err(error) => {
             return Err(Obstacle::Spent(queue.finish().err().unwrap_or(error)));
         }

@@ -1,5 +1,5 @@
-//! Allocations of the devices' memory. What is allocated is zeroed by a command of the device's own, which whatever uses
-//! it first waits for there.
+//! Allocations of the devices' memory. New memory is zeroed by a command of the device's own. The first command that uses
+//! the memory waits for it there.
 
 use crate::device::Device;
 use crate::native::{Called, Event, Memory, Queue, named};
@@ -21,17 +21,17 @@ pub struct Allocation {
     pub(crate) number: u64,
     /// Its size.
     pub(crate) bytes: usize,
-    /// What it is filled with zeros by.
+    /// The queue in which it is filled with zeros.
     queue: Queue,
-    /// What fills it with zeros, as long as that is not known to be over.
+    /// The fill with zeros, as long as that is not known to be over.
     zeroed: Mutex<Option<Event>>,
-    /// That is known to be over.
+    /// The fill is known to be over.
     is_zeroed: AtomicBool,
 }
 
 impl Allocation {
-    /// What has to be over before the memory is used, if anything is left. Memory that could not be filled with zeros is
-    /// filled again: nothing has used it, for that would have failed with the fill.
+    /// The event that has to be over before the memory is used, if one is left. Memory that could not be filled with
+    /// zeros is filled again: nothing has used it, for that would have failed with the fill.
     pub(crate) fn ready(&self) -> Called<Option<Event>> {
         if self.is_zeroed.load(Ordering::Acquire) {
             return Ok(None);
@@ -100,7 +100,7 @@ impl Allocation {
     }
 }
 
-/// Memory that is zero for whoever waits for what this leaves in it.
+/// Memory that is zero for a command that waits for the event that this leaves in it.
 pub(crate) fn zeroed(device: &Device, size: u64) -> Called<Allocation> {
     let bytes = size as usize;
     let memory = Memory::allocate(device.platform.context()?, bytes)?;

@@ -1,5 +1,5 @@
-//! OpenCL's objects, counted by OpenCL and released when they are dropped, and the calls that more than one file
-//! makes. Every call says which it was and OpenCL's code if it fails ([`CallError`]).
+//! OpenCL's objects, counted by OpenCL and released when they are dropped, and the calls that more than one file makes.
+//! Every failed call gives its name and OpenCL's code ([`CallError`]).
 
 use cl3::types::{
     cl_command_queue, cl_context, cl_device_id, cl_event, cl_int, cl_kernel, cl_mem, cl_program,
@@ -75,7 +75,7 @@ macro_rules! objects {
 objects! {
     /// Devices that share memory objects, programs and events.
     Context(cl_context): cl3::context::retain_context, cl3::context::release_context;
-    /// Where commands for a device are put.
+    /// A queue for commands of a device.
     Queue(cl_command_queue): cl3::command_queue::retain_command_queue, cl3::command_queue::release_command_queue;
     /// A command's end, as OpenCL counts it.
     RawEvent(cl_event): cl3::event::retain_event, cl3::event::release_event;
@@ -134,12 +134,12 @@ impl Queue {
         named("clCreateCommandQueue", made).map(Self)
     }
 
-    /// Has the device begin with what was put into the queue.
+    /// Has the device begin with the commands of the queue.
     pub(crate) fn flush(&self) -> Called<()> {
         named("clFlush", cl3::command_queue::flush(self.0))
     }
 
-    /// What comes next begins after these.
+    /// Has all later commands begin after these.
     pub(crate) fn barrier(&self, waits: &[cl_event]) -> Called<Event> {
         // SAFETY: as many events as said, of the queue's context.
         let made = unsafe {
@@ -172,7 +172,7 @@ impl Queue {
 }
 
 impl Event {
-    /// What has become of the command: OpenCL's status, which is negative if it failed, 0 if it is complete.
+    /// The command's status in OpenCL, which is negative if it failed, 0 if it is complete.
     pub(crate) fn status(&self) -> Called<cl_int> {
         let info =
             cl3::event::get_event_info(self.raw(), cl3::event::CL_EVENT_COMMAND_EXECUTION_STATUS);

@@ -16,7 +16,7 @@ fn invalid(problem: String) -> Error {
     ErrorKind::InvalidArgument { what, problem }.into()
 }
 
-/// What OpenCL is asked for.
+/// The properties that OpenCL is asked for.
 fn properties(device: &Device, partition: &Partition) -> Result<Vec<isize>> {
     let units = device.properties().multiprocessors;
     let counts = match partition {

@@ -27,8 +27,8 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Pins so many bytes. They are given back in this queue, an in-order one, behind what uses them there; nothing else may
-    /// use them by then.
+    /// Pins so many bytes. They are given back in this queue, an in-order one, behind the commands that use them there;
+    /// nothing else may use them by then.
     pub(crate) fn of(device: &Device, queue: &Queue, bytes: usize) -> Called<Self> {
         let memory = Memory::pinned(device.platform.context()?, bytes)?;
         let mut start = null_mut();
@@ -56,7 +56,7 @@ impl Block {
         })
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub(crate) fn start(&self) -> *mut c_void {
         self.start
     }
@@ -79,11 +79,11 @@ impl Drop for Block {
 /// Places of a device in pinned memory, once they were made.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// How many, and of how many bytes.
+    /// The number of pieces, and the bytes of each.
     size: (usize, usize),
     /// A thread makes them, or has made them.
     begun: AtomicBool,
-    /// None if no memory could be pinned.
+    /// The pool; none if no memory could be pinned.
     pool: OnceLock<Option<Arc<Pool>>>,
 }
 
@@ -102,10 +102,10 @@ impl Pool {
     }
 }
 
-/// Bytes of the place of a record: what processors and devices write at once.
+/// Bytes of the place of a record: as many as processors and devices write at once.
 const RECORD: usize = 128;
 
-/// Where a few bytes come to on the host.
+/// A place on the host for a few bytes.
 #[derive(Debug)]
 pub(crate) enum Place<const WORDS: usize> {
     /// In pinned memory.
@@ -149,7 +149,7 @@ impl<const WORDS: usize> Place<WORDS> {
         }
     }
 
-    /// Where it begins.
+    /// The address of its first byte.
     pub(crate) fn start(&mut self) -> *mut c_void {
         match self {
             Self::Pinned(pinned) => pinned.start().cast(),
@@ -157,11 +157,11 @@ impl<const WORDS: usize> Place<WORDS> {
         }
     }
 
-    /// What is there, of which nothing is on its way any more.
+    /// The words there, when none of them is on its way any more.
     pub(crate) fn words(&self) -> [u32; WORDS] {
         match self {
-            // SAFETY: so many are there, of memory that OpenCL has aligned for any type, at a multiple of what is; nobody
-            // else has this place, and nothing writes it now.
+            // SAFETY: so many are there, of memory that OpenCL has aligned for any type, at a multiple of their size;
+            // nobody else has this place, and nothing writes it now.
             Self::Pinned(pinned) => unsafe { pinned.start().cast::<[u32; WORDS]>().read() },
             Self::Own(words) => **words,
         }
@@ -191,7 +191,7 @@ impl Landing {
     /// The most bytes of one.
     pub(crate) const MOST: usize = 256 << 10;
 
-    /// Of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
+    /// A landing of so many bytes, no more than [`Landing::MOST`], in one of these places if there is one.
     pub(crate) fn of(places: &Places, to: *mut u8, length: usize) -> Self {
         let place = match places.take() {
             Some(pinned) => LandingPlace::Pinned(pinned),
@@ -200,7 +200,7 @@ impl Landing {
         Self { place, to, length }
     }
 
-    /// Where the device brings them.
+    /// The address to which the device brings them.
     pub(crate) fn start(&mut self) -> *mut u8 {
         match &mut self.place {
             LandingPlace::Pinned(pinned) => pinned.start(),
@@ -208,7 +208,7 @@ impl Landing {
         }
     }
 
-    /// Brings them to where they are to be.
+    /// Brings them to their destination.
     ///
     /// # Safety
     /// They have come, and nobody else uses so many bytes there.
@@ -220,12 +220,13 @@ impl Landing {
 }
 
 impl Places {
-    /// For records of faults: as many as the device is given commands at once, of what processors and devices write at once.
+    /// Places for records of faults: one for each command that the device is given at once, of the size that processors
+    /// and devices write at once.
     pub(crate) fn of_records() -> Self {
         Self::new(OpenCl::CREDIT, RECORD)
     }
 
-    /// For what is read. Where more is on its way at once, the rest comes to any memory.
+    /// Places for reads. If more are on their way at once, the rest comes to any memory.
     pub(crate) fn of_landings() -> Self {
         Self::new(32, Landing::MOST)
     }
@@ -238,13 +239,13 @@ impl Places {
         }
     }
 
-    /// Whether there are any; none if nobody has made them yet.
+    /// True if there are any; none if nobody has made them yet.
     pub(crate) fn are_there(&self) -> Option<bool> {
         self.pool.get().map(Option::is_some)
     }
 
-    /// Makes them, on a device with memory of its own, unless there are. That may wait for what is on the device, so it is
-    /// not done while something is put there.
+    /// Makes them, on a device with memory of its own, unless there are any. That may wait for commands on the device, so
+    /// it is not done while one is put there.
     pub(crate) fn make(&self, device: &Device) {
         if device.staged == Staged::Nothing {
             return;
@@ -307,7 +308,7 @@ mod tests {
             unsafe { landing.start().cast::<[u8; 3]>().write([number, 1, 2]) };
         }
         for landing in landings {
-            // SAFETY: what they are to be brought to is there, and nobody else's.
+            // SAFETY: their destination is there, and nobody else's.
             unsafe { landing.land() };
         }
         let expected: Vec<_> = (0..=count).map(|number| [number as u8, 1, 2]).collect();

@@ -1,4 +1,4 @@
-//! A device's queues, and which of them a command is put into.
+//! A device's queues, and the choice of one for a command.
 
 use crate::device::{Device, DeviceHandle};
 use crate::native::{Called, Context, Event, Queue};
@@ -13,29 +13,29 @@ pub(crate) const IN_ORDER_QUEUES: usize = 8;
 /// The same for copies of a way: one that waits for a kernel holds up no others.
 const COPY_QUEUES: usize = 4;
 
-/// A queue; whether the device is yet to be told of what was put there, for each flush is a call of a microsecond, and most
-/// queues have nothing new; and what is there.
+/// A queue; a flag that the device is yet to be told of its commands, because each flush is a call, and most queues have
+/// nothing new; and its commands.
 #[derive(Debug)]
 pub(crate) struct Fed {
-    /// The end of what was put there last, where the queue keeps its order.
+    /// The end of its last command, if the queue keeps its order.
     last: Mutex<Option<Event>>,
     queue: Queue,
     order: Order,
     unflushed: AtomicBool,
-    /// What keeps this was put there and has not ended.
+    /// Commands that keep this were put there and have not ended.
     there: Arc<()>,
 }
 
-/// How a queue runs what is put there.
+/// The order in which a queue runs its commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     None,
     Kept,
-    /// And nothing after what has failed.
+    /// And nothing after a command that has failed.
     Stream,
 }
 
-/// What a command keeps until it has ended that was put into a queue.
+/// A token that a command in a queue keeps until it has ended.
 #[derive(Debug)]
 pub(crate) struct Within(#[allow(dead_code, reason = "it is counted")] Arc<()>);
 
@@ -50,7 +50,7 @@ impl Fed {
         }
     }
 
-    /// A command was put there, of which this is the end.
+    /// Notes that a command with this end was put there.
     pub(crate) fn entered(&self, end: &Event) -> Within {
         if self.order != Order::None {
             *self.last() = Some(end.clone());
@@ -62,12 +62,12 @@ impl Fed {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True of what all that is put there waits for anyway.
+    /// True if all commands that are put there wait for this event anyway.
     pub(crate) fn implies(&self, wait: &Event) -> bool {
         self.order == Order::Stream && self.ends_with(wait)
     }
 
-    /// True of the end of what was put there last.
+    /// True if this is the end of its last command.
     fn ends_with(&self, end: &Event) -> bool {
         let last = self.last();
         last.as_ref().is_some_and(|last| last.raw() == end.raw())
@@ -77,7 +77,7 @@ impl Fed {
         Arc::strong_count(&self.there) == 1
     }
 
-    /// The queue, for whoever puts something there before the next flush.
+    /// The queue, for code that puts something there before the next flush.
     pub(crate) fn feed(&self) -> &Queue {
         self.unflushed.store(true, Ordering::Release);
         &self.queue
@@ -135,9 +135,9 @@ impl Group {
         self.queues.iter().map_while(OnceLock::get)
     }
 
-    /// The queue for a command that waits for these: that of which one of these is the last, so that a chain stays where it is; else
-    /// the one that was last used if nothing is left there, for device and host have it at hand; else another with nothing in it,
-    /// which may be a new one; else the next in turn.
+    /// The queue for a command that waits for these. It is the one whose last event is one of these, so that a chain
+    /// stays where it is; else the one that was last used if nothing is left there, because device and host have it at
+    /// hand. Otherwise it is another with nothing in it, which may be a new one, or the next in turn.
     fn choose(&self, waits: &[Event], maker: &Maker) -> Called<&Fed> {
         let make = |at: usize| made_once(&self.queues[at], || maker.fed());
         let last = self.last.load(Ordering::Relaxed);
@@ -171,27 +171,27 @@ impl Group {
     }
 }
 
-/// What a device's commands are put into, by one thread at a time, which also flushes.
+/// The queues of a device's commands, used by one thread at a time, which also flushes.
 #[derive(Debug)]
 pub(crate) struct Queues {
     maker: Maker,
     /// Kernels, fills, copies within the device's memory.
     compute: Group,
-    /// What comes from the host.
+    /// Queues for copies from the host.
     upload: Group,
-    /// What goes to the host.
+    /// Queues for copies to the host.
     download: Group,
     /// Fault records of kernels, for each queue of kernels that keeps its order: nothing else stands behind a kernel for them.
     records: [OnceLock<Fed>; IN_ORDER_QUEUES],
-    /// What is waited for at once by the thread that asks for it.
+    /// The queue of commands for which the enqueuing thread waits at once.
     pub(crate) service: Queue,
-    /// What closures of users put there, in order.
+    /// The in-order queues of users' closures.
     native: [OnceLock<Fed>; IN_ORDER_QUEUES],
     /// The queue of closures that was last used.
     native_turn: AtomicUsize,
 }
 
-/// What moves which way: each has queues of its own, so that copies run beside kernels.
+/// The direction of a command: each has queues of its own, so that copies run beside kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Lane {
     #[default]
@@ -201,7 +201,7 @@ pub(crate) enum Lane {
 }
 
 impl Queues {
-    /// Those of a device; with timestamps if so.
+    /// The queues of a device; with timestamps if `profiling`.
     pub(crate) fn of(context: &Context, device: &Device, profiling: bool) -> Called<Self> {
         let order = match device.out_of_order {
             true => Order::None,
@@ -247,7 +247,7 @@ impl Queues {
         }
     }
 
-    /// An in-order queue for what a closure of a user puts there.
+    /// An in-order queue for the commands of a user's closure.
     pub(crate) fn native(&self) -> Called<&Fed> {
         let turn = self.native_turn.fetch_add(1, Ordering::Relaxed);
         let place = &self.native[turn % IN_ORDER_QUEUES];
@@ -266,7 +266,7 @@ impl Queues {
     }
 }
 
-/// What came of several calls, all of which are made: a loss if there is one, else the first failure.
+/// The worst result of several calls, all of which are made: a loss if there is one, else the first failure.
 pub(crate) fn worst(calls: impl Iterator<Item = Called<()>>) -> Called<()> {
     let mut worst = Ok(());
     for call in calls {
@@ -294,7 +294,7 @@ mod tests {
         Some(Queues::of(context, &device, false).expect("queues"))
     }
 
-    /// Puts something into a queue: which, its end, and what is kept until it has ended.
+    /// Puts something into a queue. Gives the queue, the end, and the token that is kept until it has ended.
     fn put(queues: &Queues, lane: Lane, waits: &[Event]) -> (*const Fed, Event, Within) {
         let fed = queues.of_lane(lane, waits).expect("a queue");
         let raw: Vec<_> = waits.iter().map(Event::raw).collect();
@@ -353,7 +353,7 @@ mod tests {
                     short.pop_front();
                 }
             }
-            // When all have something, none is made any more.
+            // When all have something, no more is made.
             let more: Vec<_> = (0..3 * most).map(|_| put(&queues, lane, &[])).collect();
             let there: HashSet<_> = more.iter().map(|(place, ..)| *place).collect();
             assert_eq!(there.len(), most);

@@ -1,7 +1,6 @@
-//! Memory of the user's that stays where it is, as OpenCL knows it: told of it once, with the first copy, by a memory object
-//! over it that nothing else uses. Devices with memory of their own reach it by themselves then. (NVIDIA's OpenCL moves it at
-//! 55 GB/s to an H100 and back, where it moves what it does not know at 10 and 17.) Where OpenCL does not take it, copies go the
-//! way of all others.
+//! Memory of the user's that stays where it is, as OpenCL knows it: told of it once, with the first copy, by a memory
+//! object over it that nothing else uses. Devices with memory of their own reach it by themselves then, faster than
+//! memory that OpenCL does not know. If OpenCL does not take it, copies go the way of all others.
 
 use crate::device::Device;
 use crate::native::{Called, Context, Memory};
@@ -11,22 +10,22 @@ use quipu_scheduler::operation::{Endpoint, Transfer};
 use quipu_scheduler::panics::quietly;
 use std::sync::Arc;
 
-/// What is kept with a range for each context; none if it is not taken. No command uses the memory object, so it is gone, and with it
-/// what OpenCL has of the range, as soon as it is given up. It keeps its context.
+/// The object that is kept with a range for each context; none if it is not taken. No command uses the memory object, so
+/// it is gone, and with it OpenCL's registration of the range, as soon as it is given up. It keeps its context.
 struct Registered(Option<Memory>);
 
-/// What OpenCL knows of a transfer's bytes on the host.
+/// The state of a transfer's bytes on the host in OpenCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
-    /// They are there to stay, and OpenCL is told of them with the first copy: this.
+    /// They are there to stay, and OpenCL is told of them with this first copy.
     New,
     /// They are there to stay, and a device reaches them by itself.
     Taken,
-    /// They are any.
+    /// They are ordinary memory, or OpenCL does not take them.
     No,
 }
 
-/// What OpenCL knows of a transfer's bytes on the host, one row of them, of a device with memory of its own.
+/// The state of a transfer's bytes on the host in OpenCL, one row of them, of a device with memory of its own.
 pub(crate) fn known(device: &Device, transfer: &Transfer) -> Known {
     let Some(range) = range(device, transfer) else {
         return Known::No;
@@ -66,8 +65,8 @@ fn name_of(context: &Context) -> usize {
     context.raw().addr()
 }
 
-/// The range that a transfer's bytes on the host are in, of a device that gains by it: what other libraries than NVIDIA's do
-/// with such memory is not known.
+/// The range that holds a transfer's bytes on the host, of a device that gains by it. The use of such memory by other
+/// libraries than NVIDIA's is not known.
 fn range(device: &Device, transfer: &Transfer) -> Option<Arc<PinnedRange>> {
     if !device.gains() {
         return None;

@@ -21,20 +21,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Copies of no more bytes are the device's own: a thread of the host costs more.
 const LEAST: u64 = 1 << 20;
-/// What is read back by fewer threads is the device's own: NVIDIA's OpenCL brings it at 11 to 13 GB/s from an H200, and a
-/// thread of its host at 7 to 8.
+/// A read by fewer threads is the device's own: NVIDIA's OpenCL brings it faster than a thread of the host.
 const LEAST_THREADS_DOWN: usize = 3;
 
-/// Which large copies and small reads go through pinned memory, and fault records if any do.
+/// The large copies and small reads that go through pinned memory; fault records do if any of these
+/// do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
     Nothing,
-    /// Where that is faster, or may be.
+    /// The copies that are faster so, or may be.
     WhatGains,
     All,
 }
 
-/// What a copy goes through.
+/// The queue and the blocks that a copy goes through.
 #[derive(Debug)]
 struct Stage {
     queue: Queue,
@@ -52,7 +52,7 @@ pub(crate) struct Stages {
 #[derive(Debug, Default)]
 struct State {
     free: Vec<Stage>,
-    /// How many there are, with those in use.
+    /// The number of stages, with those in use.
     made: usize,
     /// Threads that help, and wait for one.
     waiting: usize,
@@ -72,7 +72,8 @@ impl Drop for InUse<'_> {
             None => state.made -= 1,
         }
         drop(state);
-        // Who waits for a copy that has nothing left has nothing to do with it.
+        // A thread that waits for a stage may help with a copy that has nothing left: then it goes
+        // on.
         self.stages.given_back.notify_all();
     }
 }
@@ -82,8 +83,8 @@ impl Stages {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A free one, or room for one more, as soon as there is either. Who helps with a copy leaves one to whose copies have none,
-    /// and gets none once it is not needed any more, or if many wait already.
+    /// A free one, or room for one more, as soon as there is either. A thread that helps with a copy leaves one to copies
+    /// that have none, and gets none once it is not needed any more, or if many wait already.
     fn take(
         &self,
         workers: &Arc<Workers>,
@@ -126,7 +127,8 @@ impl Device {
         Ok(Stage { queue, blocks })
     }
 
-    /// True if it is known to gain by what it reaches on the host by itself, whatever the size.
+    /// True if the device is known to gain by host memory that it reaches by itself, whatever the
+    /// size.
     pub(crate) fn gains(&self) -> bool {
         match self.staged {
             Staged::Nothing => false,
@@ -135,8 +137,8 @@ impl Device {
         }
     }
 
-    /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has none
-    /// left. Who only helps leaves them to others then.
+    /// Moves pieces through a stage; through none if it cannot be made, so that room can be made on a device that has
+    /// none left. A thread that only helps leaves them to others then.
     fn move_pieces(
         &self,
         pieces: &Pieces,
@@ -178,7 +180,7 @@ pub(crate) fn is_large(device: &Device, command: &Command) -> bool {
     }
 }
 
-/// Which way a command goes that is a large copy between the host and a device, in one row of bytes, and how many.
+/// The direction and the length of a large copy between the host and a device, in one row of bytes.
 fn large(command: &Command) -> Option<(Direction, u64)> {
     let (way, length) = match command.operation() {
         Operation::Migrate(migration) if migration.content.is_none() => {
@@ -205,8 +207,8 @@ fn way_of(transfer: &Transfer) -> Option<Direction> {
     way(is_host(&transfer.source), is_host(&transfer.destination))
 }
 
-/// Does a command that is a large copy, or the first of memory that stays where it is, or of what comes by pinned memory; none if it is
-/// not such a one.
+/// Does a command here if it is a large copy, the first of memory that stays where it is, or a read by pinned memory.
+/// None if it is none of these.
 pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
     let (command, device) = (work.command(), work.device());
     match command.operation() {
@@ -217,7 +219,7 @@ pub(crate) fn do_here(work: &Work<'_>) -> Option<Result<()>> {
             device.landings.make_alone(device);
             Some(move_row(work, transfer, move_at_once))
         }
-        // That it goes through pinned memory is decided, or the host would not have it to do.
+        // That it goes through pinned memory is decided, or it would not be the host's.
         Operation::Transfer(transfer) if large(command).is_some() => {
             Some(move_row(work, transfer, move_large))
         }
@@ -258,13 +260,13 @@ fn move_row(work: &Work<'_>, transfer: &Transfer, moves: Move) -> Result<()> {
         .map_err(|error| device.failed("copy bytes", &error))
 }
 
-/// A thread's stage, and what it brings bytes to or from.
+/// A thread's stage, and the bytes that it moves.
 struct OpenClLine<'a> {
     stage: &'a Stage,
     there: cl_mem,
     offset: usize,
     direction: Direction,
-    /// What fills the memory with zeros, if something does.
+    /// The event of the fill with zeros, if there is one.
     ready: Option<cl_event>,
 }
 
@@ -273,7 +275,7 @@ struct Placed {
     there: cl_mem,
     offset: usize,
     length: usize,
-    /// What fills the memory with zeros, if something does.
+    /// The event of the fill with zeros, if there is one.
     ready: Option<cl_event>,
 }
 
@@ -353,7 +355,7 @@ unsafe impl Line for OpenClLine<'_> {
     }
 }
 
-/// By one call, in a queue of its own: a [`Move`].
+/// Moves by one call, in a queue of its own: a [`Move`].
 fn move_at_once(
     _work: &Work<'_>,
     device: &Device,
@@ -371,12 +373,12 @@ fn move_at_once(
     };
     // SAFETY: the bytes are the command's, which is not over before this returns.
     let moved = unsafe { placed.put(&queue, host.cast(), direction) };
-    // Whether it was put there or not.
+    // Also if it was not put there.
     let over = queue.finish();
     moved?.wait().and(over)
 }
 
-/// By several threads, through pinned memory: a [`Move`].
+/// Moves by several threads, through pinned memory: a [`Move`].
 fn move_large(
     work: &Work<'_>,
     device: &Device,
@@ -427,8 +429,9 @@ fn move_large(
 }
 
 impl OpenCl {
-    /// The same, with all large copies, reads of few bytes in a row and the fault records of kernels through pinned memory or none, on all of them.
-    /// Else the records are, and what may gain by it, on those whose memory is not the host's.
+    /// The same, with all large copies, reads of few bytes in a row and the fault records of kernels through pinned
+    /// memory or none, on all devices. By default the records go through it, and the copies that may gain, on devices
+    /// whose memory is not the host's.
     #[must_use]
     pub fn staged(mut self, is_staged: bool) -> Self {
         let staged = if is_staged {

@@ -29,8 +29,8 @@ pub struct OpenCl {
     pub(crate) devices: Vec<Device>,
 }
 
-/// What native calls and native enqueues on an OpenCL device are handed: OpenCL's own objects, alive for as long as this
-/// is.
+/// The objects that native calls and native enqueues on an OpenCL device are handed: OpenCL's own, alive for as long as
+/// this is.
 #[derive(Clone, Debug)]
 pub struct OpenClQueue {
     platform: PlatformHandle,
@@ -61,8 +61,8 @@ impl OpenClQueue {
         self.context.raw()
     }
 
-    /// An in-order queue of the device. What a native enqueue puts there comes after what its command waits for, and is
-    /// over before its command is. What a native call puts there must be over when it returns.
+    /// An in-order queue of the device. Commands of a native enqueue come after the waits of its Quipu command, and are
+    /// over before that is. Commands of a native call must be over when it returns.
     #[must_use]
     pub fn queue(&self) -> cl_command_queue {
         self.queue.raw()
@@ -104,7 +104,7 @@ impl OpenClMemory {
         self.memory
     }
 
-    /// Where in the memory object its first byte is.
+    /// The place of its first byte in the memory object.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
@@ -116,7 +116,7 @@ impl OpenClMemory {
         self.length
     }
 
-    /// What may be done there.
+    /// The mode in which the closure may use it.
     #[must_use]
     pub fn mode(&self) -> AccessMode {
         self.mode
@@ -310,7 +310,7 @@ impl Vendor for OpenCl {
     }
 }
 
-/// An event's status as the result of a call: what is negative is a failure.
+/// An event's status as the result of a call: a negative one is a failure.
 fn signed(status: cl_int) -> std::result::Result<(), cl_int> {
     if status < 0 { Err(status) } else { Ok(()) }
 }

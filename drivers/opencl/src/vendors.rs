@@ -17,10 +17,10 @@ use std::ffi::{c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
-/// The platforms there are, and what is wrong with those that are left out.
+/// The platforms there are, and the faults of those that are left out.
 ///
 /// # Errors
-/// If there are none, says why.
+/// The reason, if there are none.
 pub(crate) fn platforms() -> Result<(Vec<cl_platform_id>, Vec<String>)> {
     let listed = OPENCL_VENDORS
         .get()
@@ -62,7 +62,7 @@ fn lists(place: &Path) -> Vec<PathBuf> {
 type GetPlatformIds =
     unsafe extern "system" fn(cl_uint, *mut cl_platform_id, *mut cl_uint) -> cl_int;
 
-/// What a table of functions begins with if its loader has to know the platform: `CL_ICD2_TAG_KHR`. Ours does not.
+/// The first word of a table of functions if its loader has to know the platform: `CL_ICD2_TAG_KHR`. Ours does not.
 const FOR_A_LOADER_THAT_KNOWS_IT: usize = 0x4F50_454E_434C_3331;
 
 fn platforms_of(list: &Path) -> std::result::Result<Vec<cl_platform_id>, String> {
@@ -102,7 +102,7 @@ fn platforms_of(list: &Path) -> std::result::Result<Vec<cl_platform_id>, String>
     Ok(platforms)
 }
 
-/// What an error says, with its causes.
+/// The text of an error, with its causes.
 fn whole(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes
@@ -111,7 +111,7 @@ fn whole(error: &dyn std::error::Error) -> String {
         .join(": ")
 }
 
-/// The function that lists a library's platforms: one of its own names, or what it says that it is.
+/// The function that lists a library's platforms: one of its own names, or the one that it gives.
 fn listing(library: &Library) -> std::result::Result<GetPlatformIds, String> {
     const NAME: &[u8] = b"clIcdGetPlatformIDsKHR\0";
     // SAFETY: OpenCL says which function has this name.

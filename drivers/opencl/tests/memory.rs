@@ -78,7 +78,7 @@ fn a_buffer_that_is_too_large_for_the_device_is_refused_with_sizes() {
         ] {
             assert!(text.contains(&part), "'{part}' in {text}");
         }
-        // What comes after is not touched by it.
+        // Later memory is not touched by it.
         let small = context.memory(64).unwrap();
         assert_eq!(read(&queue, &small), vec![0; 64]);
     }

@@ -175,7 +175,7 @@ fn memory_that_stays_where_it_is_goes_and_comes_back_as_it_was() {
     }
 }
 
-/// More than there are places for in pinned memory, of every size, each behind a command that changes what it reads.
+/// More reads than places in pinned memory, of every size, each behind a command that changes its bytes.
 #[test]
 fn many_reads_at_once_bring_what_was_there() {
     if !opencl_or_skip() {
@@ -272,7 +272,7 @@ fn rates_of(is_staged: bool, piece: u64) -> Vec<(String, [f64; 2])> {
     rates.collect()
 }
 
-/// Shows what staging gains.
+/// Shows the gain of staging.
 #[test]
 #[ignore = "it measures"]
 fn rates() {

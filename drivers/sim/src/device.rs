@@ -3,7 +3,7 @@
 use crate::engine::Configuration;
 use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
 
-/// Bytes that a block may share: what a multiprocessor of a small accelerator has.
+/// Bytes that a block may share: as many as a multiprocessor of a small accelerator has.
 const SHARED_MEMORY: u64 = 64 << 10;
 /// Threads of a block, in all and per dimension.
 const BLOCK_THREADS: u64 = 1024;

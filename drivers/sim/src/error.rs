@@ -5,7 +5,7 @@ use crate::engine::{DeviceId, Failure, MachineError, MemoryError, SpaceId};
 use quipu_scheduler::Error;
 use quipu_scheduler::error::ErrorKind;
 
-/// Why a device is lost, as errors say it.
+/// The reason of a device's loss, in errors.
 pub(crate) const LOST: &str = "the simulated machine lost it";
 
 /// The machine could not be switched on.
@@ -26,7 +26,7 @@ pub(crate) fn lost(device: usize) -> Error {
     .into()
 }
 
-/// A device did not do what it should.
+/// The error of a device that did not do its work.
 pub(crate) fn of_device(device: usize, what: &str, message: &impl ToString) -> Error {
     ErrorKind::Device {
         device: device::name(device),

@@ -1,17 +1,17 @@
 //! Quipu's simulated accelerators, in simulated time.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`engine`] | the machine: devices, memory spaces, event-status areas, a clock of its own |
 //! | `queue` | the driver contract over the machine: submit, flush, join, notify |
-//! | `program` | what a command becomes on the machine, and what it does there |
+//! | `program` | a command's form on the machine, and its work there |
 //! | `memory` | allocations of the machine's spaces |
-//! | `device` | what the devices are |
+//! | `device` | the properties of the devices |
 //! | `error` | the machine's failures as the core's errors |
 //! | `view` | the machine as others see it while it is the driver's |
 //!
-//! The engine knows nothing of Quipu's core; the rest is an adapter between the two, and none of it is simulated: it
-//! does what the driver of a real accelerator with queues and events of its own would do.
+//! The engine knows nothing of Quipu's core. The rest is an adapter between the two, and none of it is simulated: it does
+//! the work of a driver of a real accelerator with queues and events of its own.
 //!
 //! # Two ways to run
 //!
@@ -21,16 +21,16 @@
 //!
 //! # Order
 //!
-//! Devices of one memory space are one sync domain: their commands wait for each other through the space's
-//! event-status area, without the host. What a command waits for elsewhere, the host passes on with one write.
+//! Devices of one memory space are one sync domain: their commands wait for each other through the space's event-status
+//! area, without the host. The host passes on each other wait with one write.
 //!
 //! # Time
 //!
 //! Timestamps are the machine's own, moved onto the process's clock: a command's times are shifted so that the machine's
-//! time at its upload is not before the host's, by an offset that never decreases. Where the machine's clock then runs
-//! ahead of the host's, they are cut off at the moment at which it happened there. So a command starts after it was
-//! submitted and after what it waited for has ended, on the machine or elsewhere, and nothing ends in the future. Exact
-//! simulated times are in the machine's log.
+//! time at its upload is not before the host's, by an offset that never decreases. If the machine's clock then runs ahead
+//! of the host's, they are cut off at the host's time of the event. So a command starts after it was submitted and after
+//! its waits have ended, on the machine or elsewhere, and nothing ends in the future. Exact simulated times are in the
+//! machine's log.
 
 mod device;
 pub mod engine;
@@ -56,7 +56,7 @@ pub struct SimDriver {
     shared: Arc<Shared>,
 }
 
-/// What the driver, the machine's notices and the effects of commands share.
+/// The state that the driver, the machine's notices and the effects of commands share.
 pub(crate) struct Shared {
     pub(crate) machine: Machine,
     pub(crate) configuration: Configuration,
@@ -120,7 +120,7 @@ impl SimDriver {
         MachineView(&self.shared.machine)
     }
 
-    /// What a device has done.
+    /// The counts of a device.
     #[must_use]
     pub fn statistics(&self, device: usize) -> Option<DeviceStatistics> {
         let device = self.shared.device_id(device)?;
@@ -128,21 +128,21 @@ impl SimDriver {
             .with(|simulation| simulation.statistics(device))
     }
 
-    /// How many program images a device has been given.
+    /// The number of program images that a device has been given.
     #[must_use]
     pub fn image_builds(&self, device: usize) -> u64 {
         self.statistics(device)
             .map_or(0, |statistics| statistics.image_builds)
     }
 
-    /// What the host has done to the machine.
+    /// The counts of the host's acts on the machine.
     #[must_use]
     pub fn interactions(&self) -> HostInteractions {
         self.machine().with(|simulation| simulation.interactions())
     }
 
-    /// How many commands conflicted with an earlier one and were not ordered after it: zero, unless the core misses a
-    /// hazard.
+    /// The number of commands that conflicted with an earlier one and were not ordered after it: zero, unless the core
+    /// misses a hazard.
     #[must_use]
     pub fn races(&self) -> u64 {
         self.machine().with(|simulation| simulation.races())

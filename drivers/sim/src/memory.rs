@@ -9,7 +9,7 @@ use quipu_scheduler::error::Result;
 use quipu_scheduler::memory::Memory;
 use quipu_scheduler::panics::quietly;
 
-/// The alignment of every allocation: what the widest elements and a cache line need, as real accelerators give it.
+/// The alignment of every allocation: enough for the widest elements and a cache line, as real accelerators give it.
 const ALIGNMENT: u64 = 256;
 
 /// The engine's name of a space.
@@ -30,7 +30,8 @@ impl Shared {
     pub(crate) fn free(&self, address: u64) {
         let address = DeviceAddress::from_raw(address);
         if let Err(error) = self.machine.free(address) {
-            // The core frees what nothing uses, once: this is a defect, and keeping the memory the safe answer.
+            // The core frees allocations that nothing uses, once: this is a defect, and keeping the memory the safe
+            // answer.
             quietly(|| tracing::error!(%address, %error, "simulated memory not freed"));
         }
     }

@@ -3,11 +3,11 @@
 //!
 //! # Protocol of an effect
 //!
-//! 1. It starts the command. If that must not run (it was cancelled; something outside the machine that it needs
-//!    failed), it fails instead, and what waits for it on the machine with it.
+//! 1. It starts the command. If that must not run (it was cancelled, or an event outside the machine that it needs
+//!    failed), it fails instead, and with it the commands that wait for it on the machine.
 //! 2. It reads device memory and host memory as they are then. It writes device memory through the engine, which
-//!    publishes at the command's end. What goes to the host is kept, and written there at the end as well: a command
-//!    that fails leaves the host's memory as it was.
+//!    publishes at the command's end. Bytes for the host are kept, and written there at the end as well: a command that
+//!    fails leaves the host's memory as it was.
 //! 3. An error is kept in the ledger; the engine hears its text.
 
 use crate::Shared;
@@ -41,7 +41,7 @@ impl Kernels {
     }
 }
 
-/// What a command is on the machine.
+/// The plan of a command on the machine.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) kind: Kind,
@@ -62,7 +62,7 @@ impl Plan {
         let space = space_of(command);
         let brings =
             matches!(command.operation(), Operation::Migrate(migration) if migration.to == space);
-        // Of a migration, the second argument is looked at where the first is taken from.
+        // Of a migration, the second argument is looked at if it is taken from the same space as the first.
         let arguments = match command.operation() {
             Operation::Migrate(migration) if migration.content != Some(space) => {
                 &command.arguments()[..1]
@@ -112,7 +112,7 @@ impl Plan {
                     Cost::bytes(transfer.bytes().saturating_mul(2)),
                 ),
             },
-            // As much as can be: what is in use is known when it runs.
+            // The most that it can be: the number of bytes in use is known when it runs.
             Operation::Migrate(_) => {
                 let unit = if brings { Unit::CopyIn } else { Unit::CopyOut };
                 (
@@ -154,7 +154,7 @@ fn region(argument: &Argument<'_>, space: SpaceId) -> Result<Region> {
     Ok(Region::new(address, argument.length()))
 }
 
-/// What an effect needs to know of its command.
+/// The facts that an effect needs of its command.
 pub(crate) struct Started {
     /// Gone when the driver is.
     pub(crate) shared: Weak<Shared>,
@@ -169,12 +169,13 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// What the device does when it starts the command.
+    /// The work of the device when it starts the command.
     pub(crate) fn run(self, memory: &mut MemoryAccess<'_>) -> Result<(), String> {
         let shared = self.shared.upgrade().ok_or("the driver is gone")?;
         let _inside = Inside::enter(shared.machine.mode());
         let now = shared.machine.with(|simulation| simulation.now());
-        // What ended before on the machine was mapped by this offset or a smaller one, so it has not ended later.
+        // Commands that ended before on the machine were mapped by this offset or a smaller one, so they have not ended
+        // later.
         let offset = shared.ledger().note_start(self.sequence);
         // Never in the host's future.
         let time = crate::queue::on_process_clock(now, offset).min(clock::now_ns());
@@ -190,7 +191,7 @@ impl Started {
             text
         })?;
         let (shared, sequence) = (self.shared.clone(), self.sequence);
-        // What the machine starts after this end must not seem to have started before it.
+        // Commands that the machine starts after this end must not seem to have started before it.
         memory.at_publication(move || {
             if let Some(shared) = shared.upgrade() {
                 shared.ledger().keep_end(sequence, clock::now_ns());
@@ -293,7 +294,7 @@ impl Started {
             .collect()
     }
 
-    /// A transfer to the host: what is read now is written there when the command ends.
+    /// A transfer to the host: the bytes that are read now are written there when the command ends.
     fn read_to_host(&self, memory: &mut MemoryAccess<'_>) -> Result<(), MemoryError> {
         let mut kept: Vec<Vec<u8>> = self
             .accesses
@@ -322,8 +323,8 @@ impl Started {
         Ok(())
     }
 
-    /// How many bytes a migration moves: those in use, if there is a content size, which is read now. Only they are
-    /// paid for.
+    /// The number of bytes that a migration moves: those in use, if there is a content size, which is read now. Only they
+    /// are paid for.
     fn used(
         &self,
         command: &Command,

@@ -2,9 +2,9 @@
 
 use crate::engine::{CommandId, DeviceId, HostError, Machine, Mode, Progress, RunEnd, Simulation};
 
-/// The machine of a driver: everything about it can be looked at, and it can be moved on. What is in it is the driver's:
-/// whoever uploaded a command there, set a status slot or freed memory could have a command end, or start, before it is its
-/// turn.
+/// The machine of a driver: everything about it can be looked at, and it can be moved on. Its commands, statuses and
+/// memory are the driver's: code that uploaded a command there, set a status slot or freed memory could have a command
+/// end, or start, before its turn.
 ///
 /// ```compile_fail,E0599
 /// use quipu_driver_sim::{SimDriver, engine::{Command, DeviceId}};
@@ -16,7 +16,7 @@ use crate::engine::{CommandId, DeviceId, HostError, Machine, Mode, Progress, Run
 pub struct MachineView<'a>(pub(crate) &'a Machine);
 
 impl<'a> MachineView<'a> {
-    /// Who steps it.
+    /// The threads that step it.
     #[must_use]
     pub fn mode(self) -> Mode {
         self.0.mode()

@@ -1,4 +1,4 @@
-//! What a domain is for: devices of one memory space order their commands without the host; images are built at flush;
+//! The use of a domain: devices of one memory space order their commands without the host; images are built at flush;
 //! slots are finite.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 

@@ -1,4 +1,4 @@
-//! What goes wrong ends the right commands, with the right errors, and nothing hangs.
+//! Faults end the right commands, with the right errors, and nothing hangs.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 mod support;
@@ -94,7 +94,7 @@ fn what_was_read_for_a_failed_transfer_does_not_reach_the_host() {
     assert_eq!(cells, [42; 4]);
 }
 
-/// Whether the first cause is the loss of a device.
+/// True if the first cause is the loss of a device.
 fn is_loss(error: &Error) -> bool {
     matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. })
 }
@@ -185,7 +185,7 @@ fn bytes_leave_a_shared_memory_by_a_device_that_is_left() {
         let queues = [rig.queue(0), rig.queue(1), rig.queue(2)];
         let buffer = rig.cells(2);
         update(&queues[0], &buffer, 1, &[]).wait().unwrap();
-        // From now on there is a queue for what leaves the memory: of the first device.
+        // From now on there is a queue for migrations from the memory: of the first device.
         assert_eq!(read(&queues[1], &buffer).unwrap(), [1; 2]);
         let fault = Fault::LoseDevice {
             device: DeviceId(0),
@@ -507,7 +507,7 @@ unsafe impl Driver for Overtaking {
     }
 
     unsafe fn free(&self, key: u32, address: u64, size: u64) {
-        // SAFETY: the caller makes sure of what `Driver::free` asks for, which is the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::free`, which are the same.
         unsafe { self.machine.free(key, address, size) };
     }
 }

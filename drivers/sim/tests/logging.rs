@@ -1,4 +1,4 @@
-//! The log shows every command that is enqueued, on any driver, and where its arguments are.
+//! The log shows every command that is enqueued, on any driver, with the places of its arguments.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 mod support;
@@ -21,7 +21,7 @@ use tracing::{Event, Metadata, Subscriber};
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static EVERYTHING: AtomicBool = AtomicBool::new(false);
 
-/// Keeps what Quipu logs, one line each: `message field=value ...`.
+/// Keeps Quipu's log, one line a record: `message field=value ...`.
 struct Keeper;
 
 struct Line(String);
@@ -65,7 +65,7 @@ impl Subscriber for Keeper {
     }
 }
 
-/// One command of each kind that moves or computes, and a host task; gives what was logged meanwhile.
+/// One command of each kind that moves or computes, and a host task; gives the log from meanwhile.
 fn work(device: &Device, context: &Context) -> Vec<String> {
     LINES.lock().unwrap().clear();
     let queue = context.queue(device, QueueOptions::default()).unwrap();

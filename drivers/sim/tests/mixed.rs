@@ -1,5 +1,5 @@
-//! Random graphs over the host's cores and simulated devices with shared and separate memory give what running them one
-//! after another would.
+//! Random graphs over the host's cores and simulated devices with shared and separate memory give the result of running
+//! them one after another.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 mod support;
@@ -31,7 +31,7 @@ impl Random {
 const CELLS: u64 = 24;
 const BUFFERS: u64 = 4;
 
-/// Three simulated devices, two of which share their memory, with little of everything.
+/// Three simulated devices with little of everything. Two of them share their memory.
 fn machine(seed: u64) -> Configuration {
     let mut configuration = Configuration::separate_memory(2, 4096);
     configuration.devices.push(configuration.devices[1].clone());

@@ -242,7 +242,7 @@ fn eviction_goes_on_until_one_piece_is_large_enough() {
     for buffer in &small {
         update(&queue, buffer, 7, &[]).wait().unwrap();
     }
-    // Whichever of them go first: what they leave is in pieces for a while.
+    // Whichever of them go first: the bytes that they leave are in pieces for a while.
     let large = rig.cells(1024);
     update(&queue, &large, 8, &[]).wait().unwrap();
     expect(&queue, &small, &[7; 16]);
@@ -484,8 +484,8 @@ fn what_waits_for_a_command_of_a_lost_device_that_waits_for_the_host_gives_its_m
         } => Some(command),
         _ => None,
     });
-    // It comes back, and finds its device gone. What waits for it is on the other.
-    // SAFETY: nothing is uploaded, set or freed.
+    // It comes back, and finds its device gone. Its dependant is on the other. SAFETY: nothing is
+    // uploaded, set or freed.
     let machine = unsafe { rig.driver.machine().whole() };
     let lost = machine.with(|simulation| {
         assert!(simulation.recall(uploaded.unwrap()));
@@ -639,8 +639,8 @@ fn a_migration_that_fails_leaves_no_copy_behind() {
     assert_eq!(read(&queues[1], &buffer).unwrap(), [5; 4]);
 }
 
-/// How long the copy engines of both devices were busy with bringing a buffer, of which so many bytes are in use, from
-/// one memory to the other.
+/// The time for which the copy engines of both devices were busy with bringing a buffer, of which so many bytes are in
+/// use, from one memory to the other.
 fn time_to_move(in_use: Option<u64>) -> u64 {
     let mut configuration = separate(2, 1 << 20);
     for device in &mut configuration.devices {
@@ -655,7 +655,7 @@ fn time_to_move(in_use: Option<u64>) -> u64 {
     if in_use.is_some() {
         data.set_content_size(Some(size.clone())).unwrap();
     }
-    // Both are made by the first device: the host does not know the size when it enqueues what follows.
+    // Both are made by the first device: the host does not know the size when it enqueues the next commands.
     map(&queues[0], &rig.cells(1000), &data, 5);
     let number = in_use.unwrap_or(0);
     on_all(&queues[0], "size", &size, &[], move |arguments| {

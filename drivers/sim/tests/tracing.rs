@@ -1,5 +1,5 @@
-//! The trace of a program on two devices with memories of their own shows what was brought from one to the other, and
-//! what waited for what.
+//! The trace of a program on two devices with memories of their own shows the migrations from one to the other, and the
+//! waits of each command.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 mod support;

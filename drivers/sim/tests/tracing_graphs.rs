@@ -1,5 +1,5 @@
-//! The trace of a recorded graph over two devices with memories of their own shows its commands in each launch, what
-//! was brought from one to the other between them, and what waited for what.
+//! The trace of a recorded graph over two devices with memories of their own shows its commands in each launch, the
+//! migrations between them, and the waits of each.
 #![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 
 mod support;
@@ -77,7 +77,8 @@ fn a_trace_shows_the_commands_of_each_launch() {
         let first = firsts
             .iter()
             .find(|first| waits(sent.unwrap()).contains(&id(first)));
-        // The first waited for what the launch waited for: to be brought what it reads.
+        // The first waited for the migrations that the launch waited for, of the bytes that it
+        // reads.
         let before = waits(first.unwrap());
         assert!(
             back.iter().any(|leg| before.contains(&id(leg))),

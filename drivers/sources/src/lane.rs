@@ -1,8 +1,8 @@
-//! A device's threads, and what they do with commands.
+//! A device's threads, and their work on commands.
 //!
-//! Commands are run in the order in which they became ready, by whichever of the device's threads is free; one that has to
-//! wait for its time, as a frame that is not due, is put aside for as long. What a host task waits for may be a command of
-//! the same device, so each has a thread of its own.
+//! Commands are run in the order in which they became ready, by a free thread of the device. One that has to wait for its
+//! time, as for a frame that is not due, is put aside for as long. A host task may wait for a command of the same device,
+//! so each has a thread of its own.
 
 use crate::NAME;
 use crate::passed::Arguments;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What runs built-in kernels.
+/// A device that runs built-in kernels.
 pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     /// Its name.
     fn name(&self) -> &str;
@@ -28,7 +28,7 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     /// The kernels that it has.
     fn kernels(&self) -> &[BuiltInKernel];
 
-    /// How many commands it runs at once.
+    /// The number of commands that it runs at once.
     fn threads(&self) -> usize;
 
     /// For how long from now on this launch has to wait for its time.
@@ -40,7 +40,7 @@ pub(crate) trait BuiltInDevice: Send + Sync + 'static {
     /// Runs a kernel that it has.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// The fault, for people.
     fn run(&self, kernel: &str, arguments: &mut Arguments<'_>) -> std::result::Result<(), String>;
 }
 
@@ -61,7 +61,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     ready: VecDeque<Command>,
-    /// What waits for its time, which comes then.
+    /// Commands that wait for their time, with that time.
     aside: Vec<(Instant, Command)>,
     is_closed: bool,
 }
@@ -116,7 +116,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What each thread does, until the driver is gone.
+    /// The life of each thread, until the driver is gone.
     fn run_all(self: &Arc<Self>) {
         let mut state = self.state();
         loop {
@@ -152,7 +152,8 @@ impl Shared {
                 continue;
             }
             let next = state.aside.iter().map(|(at, _)| *at).min();
-            // What it has freed is others' to use while it sleeps; not with the lock, which who is woken by that may want.
+            // Slots that it has freed are others' to use while it sleeps; not with the lock, which a thread that is woken
+            // by that may want.
             drop(state);
             slab::flush();
             state = self.state();
@@ -184,7 +185,7 @@ impl Shared {
             let arguments = unsafe { Arguments::of(command, kernel, &passed) }.ok()?;
             Some(self.device.wait(&kernel.name, &arguments))
         }));
-        // What is wrong with it is found again as it runs.
+        // A fault in it is found again as it runs.
         looked.ok().flatten().unwrap_or_default()
     }
 
@@ -220,7 +221,7 @@ impl Shared {
         self.unfinished.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// The kernel that a command launches, and what it is passed.
+    /// The kernel that a command launches, and its parameters.
     fn launched(&self, command: &Command) -> Result<(&BuiltInKernel, Passed)> {
         let kernels = self.device.kernels();
         let portable = command.portable();

@@ -1,12 +1,12 @@
 //! Quipu's driver for sources of data and decoders: devices that only run the kernels that they have built in.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`source`] | where frames come from: files, a generator, the program |
+//! | [`source`] | the origins of frames: files, a generator, the program |
 //! | `stream` | the device of a source |
 //! | [`decode`] | the device that decodes |
-//! | `lane` | a device's threads, and what they do with commands |
-//! | `passed` | what a kernel was passed, checked |
+//! | `lane` | a device's threads, and their work on commands |
+//! | `passed` | the parameters of a kernel, checked |
 //!
 //! A device of these works in the host's memory, so on one node a frame goes from its source to the decoder, and to the
 //! processor, without being moved. Kernels are launched by name:
@@ -20,7 +20,7 @@
 //! | | `decode_png(in u8 data, in u64 size, out u8 pixels, out u64 pixels_size, out u32 shape)` |
 //! | | `decode_lz4(in u8 data, in u64 size, out u8 bytes, out u64 bytes_size)` |
 //!
-//! What a kernel writes for a size is how many bytes it has written: made the content size of the other buffer, it has
+//! A kernel writes for a size the number of bytes that it has written. As the content size of the other buffer, that has
 //! transfers move these and no more.
 
 pub mod decode;
@@ -40,7 +40,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which devices there are to be.
+/// The devices that there are to be.
 #[derive(Debug, Default)]
 #[must_use = "a driver is made by `start`"]
 pub struct Options {
@@ -49,7 +49,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// None.
+    /// Options without a device.
     pub fn new() -> Self {
         Self::default()
     }
@@ -157,7 +157,7 @@ unsafe impl Driver for SourcesDriver {
     }
 }
 
-/// How many commands a device that only computes runs at once.
+/// The number of commands that a device that only computes runs at once.
 fn threads() -> usize {
     std::thread::available_parallelism()
         .map_or(1, NonZero::get)

@@ -16,10 +16,10 @@ enum One<'a> {
 pub(crate) struct Arguments<'a>(Vec<One<'a>>);
 
 impl<'a> Arguments<'a> {
-    /// Those of a launch of this kernel.
+    /// The arguments of a launch of this kernel.
     ///
     /// # Errors
-    /// If they are not what the kernel takes, or one that is written overlaps another.
+    /// If they are not those of the kernel, or one that is written overlaps another.
     ///
     /// # Safety
     /// The command is ready, and not finished while these are there.
@@ -79,7 +79,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// What is read of this parameter's memory.
+    /// The bytes of this parameter's memory that are read.
     pub(crate) fn bytes(&self, at: usize) -> &[u8] {
         match self.0.get(at) {
             Some(One::Read(bytes)) => bytes,
@@ -130,8 +130,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// So many bytes have been written to this parameter's memory: zeros come behind them where every byte has to be
-    /// written.
+    /// Notes that so many bytes have been written to this parameter's memory: zeros come behind them where every byte has
+    /// to be written.
     pub(crate) fn wrote(&mut self, at: usize, bytes: usize) {
         if let Some(One::Written(room, AccessMode::Overwrite)) = self.0.get_mut(at) {
             room[bytes..].fill(0);

@@ -21,16 +21,16 @@ pub(crate) struct Stream {
     kernels: Vec<BuiltInKernel>,
 }
 
-/// Which frame is there when.
+/// The times of frames.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Frames per second; none if each is there as soon as it is asked for.
     rate: Option<f64>,
-    /// How many there are, if they do not begin anew.
+    /// The number of frames, if they do not begin anew.
     count: Option<u64>,
 }
 
-/// What is answered to who is at a position.
+/// The answer to a reader at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// This frame.
@@ -42,7 +42,7 @@ enum Answer {
 }
 
 impl Pace {
-    /// What is answered so long after the source was opened.
+    /// The answer so long after the source was opened.
     fn answer(&self, position: u64, since: Duration) -> Answer {
         let end = |number: u64| match self.count {
             Some(count) if number >= count => Answer::End,
@@ -51,7 +51,7 @@ impl Pace {
         let Some(rate) = self.rate else {
             return end(position);
         };
-        // Frame n is there from n periods on. What a position says that is further ahead than the next means the next.
+        // Frame n is there from n periods on. A position that is further ahead than the next frame means the next.
         let live = (since.as_secs_f64() * rate) as u64;
         if let Some(count) = self.count
             && position.min(live) >= count
@@ -98,8 +98,8 @@ impl Stream {
         })
     }
 
-    /// What is known of the stream: bytes of the longest frame; how many frames there are, zero if they begin anew; frames
-    /// in a thousand seconds, zero if each is there when it is asked for; 1 for JPEG, 2 for pixels, 0 otherwise; and of pixels
+    /// The facts of the stream: bytes of the longest frame; the number of frames, zero if they begin anew; frames in a
+    /// thousand seconds, zero if each is there when it is asked for; 1 for JPEG, 2 for pixels, 0 otherwise; and of pixels
     /// their width, height, and 1 gray, 3 RGB, 4 RGBA, 2 YUV 4:2:0.
     fn info(&self) -> [u64; 7] {
         let (format, width, height, pixels) = match self.format {
@@ -135,7 +135,7 @@ impl Stream {
         ]
     }
 
-    /// Writes a frame; how many bytes it has.
+    /// Writes a frame; gives its length in bytes.
     fn write(
         &self,
         number: u64,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(pace.answer(1, 60 * MS), Answer::Wait(40 * MS));
         assert_eq!(pace.answer(1, 110 * MS), Answer::Frame(1));
         assert_eq!(pace.answer(1, 730 * MS), Answer::Frame(7));
-        // Nobody waits for longer than a period, whatever he says.
+        // Nobody waits for longer than a period, at any position.
         assert_eq!(pace.answer(u64::MAX, 730 * MS), Answer::Wait(70 * MS));
     }
 

@@ -116,7 +116,7 @@ fn what_is_no_launch_of_a_built_in_kernel_is_refused() {
         (0, 0..8, Overwrite, 8),
         (0, 0..8, ReadWrite, 1),
         (1, 8..40, Read, 1),
-        // What is written overlaps, by a byte.
+        // Written memory overlaps, by a byte.
         (1, 7..40, Overwrite, 1),
         (2, 39..47, Overwrite, 8),
     ];
@@ -124,7 +124,7 @@ fn what_is_no_launch_of_a_built_in_kernel_is_refused() {
         let mut parts = good.clone();
         parts[at] = (&memory, range, mode, element);
         let error = launch(&camera, Some("next_frame"), &parts).unwrap_err();
-        // What was read may have been written by one that has failed.
+        // Bytes that are read may have been written by a launch that has failed.
         let is_refused = matches!(error.kind(), ErrorKind::InvalidArgument { .. });
         assert!(is_refused, "{error}");
         let zeros = Access {

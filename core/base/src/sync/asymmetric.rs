@@ -1,13 +1,13 @@
-//! Fences of which one side costs nothing, for protocols in which one thread does a thing all the time and others hardly
-//! ever: [`light_fence`] for that one, [`heavy_fence`] for the others. Where both sides have one between a store and a load,
-//! at least one of them sees the other's store.
+//! Pairs of fences with one side that costs nothing, for protocols in which one thread acts all the time and others
+//! hardly ever: [`light_fence`] for that one, [`heavy_fence`] for the others. If both sides have one between a store and
+//! a load, at least one of them sees the other's store.
 
 use std::sync::OnceLock;
 #[cfg(all(target_os = "linux", not(miri)))]
 use std::sync::atomic::fence;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-/// Keeps the compiler from moving anything across; what the processor moves, the other side's fence stops.
+/// Keeps the compiler from moving anything across. The other side's fence stops the processor from doing so.
 #[inline(always)]
 pub fn light_fence() {
     compiler_fence(Ordering::SeqCst);
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
-    /// Two threads store, and then load what the other stores: one of them sees it. Without the fences neither does, in
-    /// some of so many rounds.
+    /// Two threads store, and then load the other's word: one of them sees the other's store. Without the fences neither
+    /// does, in some of so many rounds.
     #[test]
     fn one_side_sees_the_other() {
         if are_supported() {

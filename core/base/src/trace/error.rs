@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a trace was not started, or stopped.
+/// The reason for which a trace was not started, or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
@@ -12,15 +12,15 @@ pub enum TraceError {
     Create {
         /// The file asked for.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file did not take what was written to it.
+    /// The file refused bytes that were written to it.
     #[error("writing the trace {path} failed: {source}; the trace ends here", path = path.display())]
     Write {
         /// The trace file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file reached its size limit.
@@ -40,7 +40,7 @@ pub enum TraceError {
     /// The process already writes a trace.
     #[error("a trace is already being written to {path}: one process has one trace", path = path.display())]
     AlreadyStarted {
-        /// Where it goes.
+        /// The file of the trace.
         path: PathBuf,
     },
 }

@@ -4,21 +4,21 @@
 //!
 //! * [`Flows::locate`] finds the last [`REMEMBERED`] commands: ids count up, so an id's slot is its remainder, and
 //!   nothing is ever hashed or freed.
-//! * A dependant that is written before what it waits for leaves a pending arrow. Pending arrows live in two
-//!   generations of at most [`PENDING`] each; when the young one is full the old one is forgotten. What is waited for
-//!   and never recorded (a user event) is thereby forgotten in time.
+//! * A dependant that is written before the command that it waits for leaves a pending arrow. Pending arrows live in two
+//!   generations of at most [`PENDING`] each; when the young one is full the old one is forgotten. So waits for events
+//!   that are never recorded (user events) are forgotten in time.
 //!
 //! An arrow that reaches further back than that is not drawn in Perfetto; the ids stay in the command's `waits`.
 
 use super::record::CommandRecord;
 use std::collections::HashMap;
 
-/// How many commands back an arrow can start. A slot has 32 bytes: 2 MiB in all.
+/// The number of commands back at which an arrow can start. A slot has 32 bytes: 2 MiB in all.
 pub(super) const REMEMBERED: usize = 1 << 16;
-/// How many arrows of each generation may wait for their start.
+/// The number of arrows of each generation that may wait for their start.
 pub(super) const PENDING: usize = 1 << 14;
 
-/// Where and when a command ran: one end of an arrow.
+/// The place and time of a command: one end of an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) device: u32,
@@ -95,7 +95,7 @@ impl Flows {
     }
 
     fn draw(&mut self, from: Place, to: Place, draw: &mut impl FnMut(Arrow)) {
-        // A command that was cancelled may have ended before what it waited for began: no arrow back in time.
+        // A command that was cancelled may have ended before the command that it waited for began: no arrow back in time.
         if from.started_ns <= to.started_ns {
             draw(Arrow {
                 id: self.next_id,

@@ -6,23 +6,23 @@
 //! | a command as its queue saw it, queued to ended | 1, called `queues` | 10⁹ + 4 queue + row | `queue` |
 //! | a dependency, `s` in the one and `f` in the other | as the command | as the command | `dependency` |
 //! | the way of a command to another machine: `s` where its queue saw it, `f` where its device ran it | as these | as these | `enqueue` |
-//! | names and sort orders, `ph: "M"` | as what they name | | |
+//! | names and sort orders, `ph: "M"` | as the object that they name | | |
 //! | `by way of this program`, `ph: "i"`: bytes that should have gone straight from one node to another | as the device that they were for | | `detour` |
 //! | `quipu_clock`, `ph: "M"`: the clock of a device's machine, each time it is known better | as the device | | |
 //!
-//! The event of the device holds everything there is to know in its `args`: `id`, `kind`, `bytes`, `device`, `lane`,
+//! The event of the device holds all facts of the command in its `args`: `id`, `kind`, `bytes`, `device`, `lane`,
 //! `queue`, `queued_ns`, `submitted_ns`, `waits`, and `failed` where it did. The names repeat their `device`, `lane` or
-//! `queue`, so that a reader need not know the numbers above. (Threads are numbered across processes because Perfetto
-//! has taken the name of one thread for another process's thread of the same number.)
+//! `queue`, so that a reader need not know the numbers above. (Threads are numbered across processes because Perfetto has
+//! taken the name of one thread for another process's thread of the same number.)
 //!
-//! Three things that readers are particular about:
+//! Three peculiarities of readers:
 //!
 //! * *Fractions of a microsecond.* Readers multiply by 1000 and cut off, so that `1.001` becomes 1000 ns and a command
 //!   seems to begin before its predecessor has ended. Start times are therefore written a quarter of a nanosecond
 //!   late (`1.00125`), which survives; durations are not, and come out at worst one nanosecond short.
-//! * *Overlap.* Slices of one thread must nest; Perfetto drops those that do not. The commands of a queue do overlap,
-//!   so a queue has up to [`QUEUE_ROWS`] rows. A command that finds them all taken is shown from when the first of them
-//!   is free, which for a queue with much in it means: from when it came to the front. The true time is in its `args`.
+//! * *Overlap.* Slices of one thread must nest; Perfetto drops those that do not. The commands of a queue do overlap, so
+//!   a queue has up to [`QUEUE_ROWS`] rows. A command that finds them all taken is shown from when the first of them is
+//!   free, which for a queue with many commands means: from when it came to the front. The true time is in its `args`.
 //! * *Arrows.* They bind to the slice that is open at their time, in the order of the file: the start of both commands
 //!   is the moment at which that is certain, and `s` comes before `f`.
 
@@ -30,7 +30,7 @@ use super::flow::{Arrow, Place};
 use super::record::{CommandKind, CommandRecord, Detour, NodeClock};
 use std::fmt::Write;
 
-/// How many commands of one queue are shown side by side.
+/// The number of commands of one queue that are shown side by side.
 pub(super) const QUEUE_ROWS: usize = 4;
 /// The process of the queues.
 const QUEUES_PID: u64 = 1;
@@ -262,7 +262,7 @@ pub(super) fn device(out: &mut String, device: u32, name: &str) {
     put(out, format_args!("\"args\":{{\"sort_index\":{pid}}}}}"));
 }
 
-/// What is known of the clock of a device's machine.
+/// The event with the facts about the clock of a device's machine.
 pub(super) fn clock(out: &mut String, device: u32, clock: &NodeClock<'_>) {
     let pid = device_pid(device);
     put(

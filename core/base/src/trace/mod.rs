@@ -1,8 +1,8 @@
-//! The trace of a program: what ran where and when, as a file that Perfetto and `quipu trace` open.
+//! The trace of a program: a record of when and where each command ran, as a file that Perfetto and `quipu trace` open.
 //!
-//! `QUIPU_TRACE=file.json` in the environment of any program turns the trace on; [`start`] does the same from
-//! code. When it is off, all it costs is [`enabled`]: one relaxed load of a static. The core asks that question
-//! once per finished command and only then builds a [`CommandRecord`]:
+//! `QUIPU_TRACE=file.json` in the environment of any program turns the trace on; [`start`] does the same from code. When
+//! it is off, its whole cost is [`enabled`]: one relaxed load of a static. The core asks that question once per finished
+//! command and only then builds a [`CommandRecord`]:
 //!
 //! ```
 //! use quipu_scheduler_base::trace::{self, CommandKind, CommandRecord};
@@ -25,16 +25,16 @@
 //! 2. [`record`] puts the finished command into a block of the calling thread: one uncontended lock, no formatting.
 //! 3. The thread that fills a block (256 records, or one second of the supplied time) takes the writer's lock, empties
 //!    the blocks of *all* threads, orders them by end time and writes them to the file in one piece.
-//! 4. [`finish`] writes what is left and closes the JSON array. It may be called any number of times: a record that
-//!    comes after it overwrites the bracket and goes on. The core calls it when the last context is dropped.
+//! 4. [`finish`] writes the rest and closes the JSON array. It may be called any number of times: a record that comes
+//!    after it overwrites the bracket and goes on. The core calls it when the last context is dropped.
 //!
-//! # What it holds on to
+//! # Bounds
 //!
-//! Memory is bounded, whatever the length of the program: at most 64 blocks of 256 records, and two tables of fixed
-//! size that join dependencies ([`Recorder`] has the figures). The file grows by about 600 bytes per command up to a
-//! limit of 2 GiB (`QUIPU_TRACE_LIMIT`, in MiB): then the trace stops, says so on standard error, and what was
-//! written remains a complete file. A process that dies loses at most what the blocks held; the file then lacks its
-//! `]`, which Perfetto and `quipu trace` both accept.
+//! Memory is bounded, whatever the length of the program: at most 64 blocks of 256 records, and two tables of fixed size
+//! that join dependencies ([`Recorder`] has the figures). The file grows by about 600 bytes per command up to a limit of
+//! 2 GiB (`QUIPU_TRACE_LIMIT`, in MiB): then the trace stops, says so on standard error, and the file so far
+//! remains a complete one. A process that dies loses at most the content of the blocks; the file then lacks its `]`, which
+//! Perfetto and `quipu trace` both accept.
 //!
 //! # Time
 //!
@@ -62,14 +62,15 @@ const UNDECIDED: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// Whether to record. Written under [`STARTING`], and by the thread that stops a trace that cannot go on.
+/// The state of the trace: on, off or undecided. Written under [`STARTING`], and by the thread that stops a trace that
+/// cannot go on.
 static STATE: AtomicU8 = AtomicU8::new(UNDECIDED);
 /// The recorder of the process. Set at most once, before `STATE` becomes `ON`.
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 /// Held while the decision is made.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Whether finished commands are to be recorded.
+/// True if finished commands are to be recorded.
 ///
 /// One relaxed load; the first call of the process also reads `QUIPU_TRACE`.
 #[inline]
@@ -81,7 +82,7 @@ pub fn enabled() -> bool {
     }
 }
 
-/// Reads the environment; prints what went wrong, because nobody is there to be handed an error.
+/// Reads the environment; prints an error, because there is no caller to be handed it.
 #[cold]
 fn decide() -> bool {
     let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);

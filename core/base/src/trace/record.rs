@@ -20,9 +20,9 @@ pub enum CommandKind {
     Write,
     /// An implicit copy, made by the core because the data were elsewhere.
     Migrate,
-    /// Completes when what came before it has.
+    /// Completes when all commands before it have.
     Marker,
-    /// As a marker, and what comes after waits for it.
+    /// As a marker, and all commands after it wait for it.
     Barrier,
     /// A closure on the host.
     HostTask,
@@ -76,7 +76,7 @@ impl fmt::Display for CommandKind {
     }
 }
 
-/// A command's name: static for what the core names itself, shared for a kernel's, so that recording never copies it.
+/// A command's name: static for the core's own names, shared for a kernel's, so that recording never copies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
     /// Known at compile time.
@@ -121,13 +121,14 @@ impl From<String> for Name {
 
 /// A finished command, failed or not.
 ///
-/// The four times are in nanoseconds since an origin that is the same for the whole trace, and do not decrease from
-/// one to the next; where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or
-/// a wait failed) has `started_ns == ended_ns`. Two commands of one lane must not overlap except by nesting: what can
-/// run at the same time on one device has lanes of its own.
+/// The four times are in nanoseconds since an origin that is the same for the whole trace, and do not decrease from one
+/// to the next. Where they do, the later one is taken to be the earlier. A command that never ran (cancelled, or a wait
+/// failed) has `started_ns == ended_ns`. Two commands of one lane must not overlap except by nesting: commands that can
+/// run at the same time on one device have lanes of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandRecord {
-    /// Unique in the process and counting up in the order of enqueueing; what `waits` of others refer to.
+    /// Unique in the process and counting up in the order of enqueueing; `waits` of others refer to
+    /// it.
     pub id: u64,
     /// The queue it was enqueued on.
     pub queue: u32,
@@ -135,21 +136,21 @@ pub struct CommandRecord {
     pub device: u32,
     /// The lane within the device: a worker of the CPU's, an engine of an accelerator's.
     pub worker: u32,
-    /// What to call it: a kernel's name, or the kind's word.
+    /// Its name: a kernel's name, or the kind's word.
     pub name: Name,
-    /// What it was.
+    /// The kind of the command.
     pub kind: CommandKind,
-    /// How many bytes it moved or set; 0 where that means nothing.
+    /// The number of bytes that it moved or set; 0 for kinds that move and set none.
     pub bytes: u64,
-    /// When the host enqueued it.
+    /// The time at which the host enqueued it.
     pub queued_ns: u64,
-    /// When its driver handed it to the device.
+    /// The time at which its driver handed it to the device.
     pub submitted_ns: u64,
-    /// When it began to run.
+    /// The time at which it began to run.
     pub started_ns: u64,
-    /// When it was complete, or had failed.
+    /// The time at which it was complete, or had failed.
     pub ended_ns: u64,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub failed: Option<String>,
     /// The commands it had to wait for.
     pub waits: Vec<u64>,
@@ -178,27 +179,27 @@ impl CommandRecord {
 /// Bytes that should have gone from one machine to another straight, and have come by way of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detour<'a> {
-    /// What the machine is called that has sent them.
+    /// The name of the machine that has sent them.
     pub from: &'a str,
-    /// What the machine is called that they were for.
+    /// The name of the machine that they were for.
     pub to: &'a str,
-    /// How many.
+    /// The number of bytes.
     pub bytes: u64,
-    /// When they were sent.
+    /// The time at which they were sent.
     pub at_ns: u64,
 }
 
 /// The clock of another machine, whose device's times are told in this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeClock<'a> {
-    /// What that machine is called here.
+    /// The name of that machine here.
     pub node: &'a str,
-    /// By how many nanoseconds its clock is ahead. (Clocks count from different moments.)
+    /// The nanoseconds by which its clock is ahead. (Clocks count from different moments.)
     pub ahead_ns: i64,
-    /// By how many nanoseconds that may be wrong, and with it the times of its devices.
+    /// The nanoseconds by which that may be wrong, and with it the times of its devices.
     pub error_ns: u64,
-    /// By how many billionths its clock is faster.
+    /// The billionths by which its clock is faster.
     pub drift_ppb: i64,
-    /// By how many billionths that may be wrong.
+    /// The billionths by which that may be wrong.
     pub drift_error_ppb: u64,
 }

@@ -1,7 +1,7 @@
 //! The recorder: blocks of records in front of one writer.
 //!
-//! Lock order: the writer, then any one block. A thread never holds a block's lock while it takes the writer's, and
-//! nothing is called with a lock held but the output.
+//! Lock order: the writer, then any one block. A thread never holds a block's lock while it takes the writer's, and only
+//! the output is called with a lock held.
 
 use super::error::TraceError;
 use super::flow::Flows;
@@ -15,27 +15,27 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many blocks there are. Threads take them in turn: up to this many never meet in one.
+/// The number of blocks. Threads take them in turn: up to this many never meet in one.
 const BLOCKS: usize = 64;
-/// How many records fill a block.
+/// The number of records that fill a block.
 const BLOCK_RECORDS: usize = 256;
-/// How much time a block may span before it is written, so that a slow program's file is not far behind.
+/// The time that a block may span before it is written, so that a slow program's file is not far behind.
 const BLOCK_NS: u64 = 1_000_000_000;
-/// What completes the file.
+/// The bytes that complete the file.
 const CLOSING: &[u8] = b"\n]\n";
 
 /// The size in bytes at which a trace ends unless it is told otherwise.
 pub const DEFAULT_LIMIT: u64 = 2 << 30;
 
-/// Where a trace goes: a file, or anything like one.
+/// The output of a trace: a file, or anything like one.
 trait Output: Write + Seek + Send {}
 impl<T: Write + Seek + Send> Output for T {}
 
 /// Writes one trace. The functions of [the module](super) use the process's own; tests have theirs.
 ///
-/// It holds at most 64 blocks of 256 records, the places of the last 65,536 commands (2 MiB) and 32,768
-/// dependencies of which the other end has not been seen; besides that it grows with the number of devices,
-/// lanes and queues, and with nothing else. Dropping it completes the file.
+/// It holds at most 64 blocks of 256 records, the places of the last 65,536 commands (2 MiB) and
+/// 32,768 dependencies whose other end has not been seen. Besides that it grows with the number of
+/// devices, lanes and queues, and with nothing else. Dropping it completes the file.
 pub struct Recorder {
     path: PathBuf,
     blocks: Box<[Block]>,
@@ -48,15 +48,15 @@ pub struct Recorder {
 #[repr(align(128))]
 struct Block(Mutex<Vec<CommandRecord>>);
 
-/// What the lock protects: the output and what has been said in it.
+/// The content of the lock: the output, and the names that it has so far.
 struct Writer {
     output: Box<dyn Output>,
-    /// How many bytes the events take; the closing bracket, when it is there, comes after them.
+    /// The number of bytes of the events; the closing bracket, when it is there, comes after them.
     length: u64,
     limit: u64,
     closed: bool,
     flows: Flows,
-    /// What has been introduced by name.
+    /// The devices that have been introduced by name.
     devices: HashSet<u32>,
     /// Devices of other machines.
     distant: HashSet<u32>,
@@ -70,9 +70,9 @@ struct Writer {
 /// The rows on which a queue is shown.
 struct QueueRows {
     name: String,
-    /// Until when each row is taken.
+    /// The time until which each row is taken.
     taken_ns: [u64; QUEUE_ROWS],
-    /// How many of them have been used, and therefore named.
+    /// The number of them that have been used, and therefore named.
     used: usize,
 }
 
@@ -114,7 +114,7 @@ impl Recorder {
         Recorder::into_output(file, path)
     }
 
-    /// A trace into `output`; `path` is what to call it in errors.
+    /// A trace into `output`; `path` is its name in errors.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Recorder {
         lock(&self.writer).limit = bytes;
     }
 
-    /// What the trace was created with.
+    /// The path or name with which the trace was created.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -213,7 +213,8 @@ impl Recorder {
         }
     }
 
-    /// Writes out what all threads have recorded and completes the JSON. Recording may go on afterwards.
+    /// Writes out the records of all threads and completes the JSON. Recording may go on
+    /// afterwards.
     ///
     /// # Errors
     ///
@@ -229,7 +230,7 @@ impl Recorder {
         self.end_on_error(closed)
     }
 
-    /// Writes out what all threads have recorded.
+    /// Writes out the records of all threads.
     fn flush(&self) -> Result<(), TraceError> {
         let mut writer = lock(&self.writer);
         if self.ended.load(Ordering::Relaxed) {
@@ -271,7 +272,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Who wants to know calls `finish`.
+        // A caller that wants to know of an error calls `finish`.
         let _ = self.finish();
     }
 }
@@ -293,7 +294,7 @@ impl Writer {
         }
     }
 
-    /// Formats a record, and introduces whatever it mentions first.
+    /// Formats a record, and introduces first the names that it mentions.
     fn add(&mut self, record: &CommandRecord) {
         self.introduce_device(record.device);
         if self.lanes.insert((record.device, record.worker)) {

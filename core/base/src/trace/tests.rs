@@ -1,5 +1,5 @@
 //! The recorder against its promises: valid JSON at every moment it is finished, bounded memory, matching arrows.
-//! That the reader understands the file is tested with the reader, in `cli/tests/timeline.rs`.
+//! `cli/tests/timeline.rs` tests with the reader that it understands the file.
 
 use super::*;
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
@@ -447,7 +447,7 @@ fn a_kind_has_one_word() {
     assert_eq!(words.len(), CommandKind::ALL.len());
 }
 
-/// What a traced program does, in a process of its own: `QUIPU_TRACE` decides once per process.
+/// A traced program, in a process of its own: `QUIPU_TRACE` decides once per process.
 #[test]
 #[ignore = "the child of the tests below"]
 fn child() {
@@ -468,7 +468,8 @@ fn child() {
     }
 }
 
-/// Runs [`child`] with a variable set to a file, and gives back its exit and what the file held.
+/// Runs [`child`] with a variable set to a file, and gives back its exit and the content of the
+/// file.
 #[cfg(not(miri))]
 fn run_child(name: &str, variable: &str, abort: bool) -> (std::process::ExitStatus, String) {
     let file = std::env::temp_dir().join(format!("quipu-trace-{name}-{}.json", std::process::id()));

@@ -1,4 +1,4 @@
-//! Bytes that take as long as somebody likes: only who needs them waits for them.
+//! Bytes that take as long as a test likes: only commands that need them wait for them.
 
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 const SIZE: usize = 8;
-/// For what happens at once, or never.
+/// For events that come at once, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// As the driver that hands a command over, or on its behalf.
@@ -29,13 +29,14 @@ enum Call {
     Write,
 }
 
-/// A driver whose second device has memory for one allocation, far away: who moves bytes says so, and waits until he may.
+/// A driver whose second device has memory for one allocation, far away. A call that moves bytes says so, and waits for
+/// leave.
 struct Far {
     ready: Mutex<Vec<Command>>,
     allocations: Mutex<HashMap<u64, Vec<u8>>>,
     addresses: AtomicU64,
     is_in_use: AtomicBool,
-    /// Who hands a command over asks for its memory at once, as drivers do.
+    /// True if the driver asks for a command's memory as soon as it is handed over, as drivers do.
     prepares: AtomicBool,
     called: Mutex<mpsc::Sender<Call>>,
     may: Mutex<mpsc::Receiver<()>>,
@@ -225,8 +226,8 @@ impl Stage {
         memory
     }
 
-    /// Calls `meanwhile`, on a thread of its own, while `wants` waits for bytes that are on their way; then lets them come.
-    /// What both give.
+    /// Calls `meanwhile`, on a thread of its own, while `wants` waits for bytes that are on their way; then lets them
+    /// come. Gives the results of both.
     fn while_bytes_travel<W: Send, M: Send>(
         &self,
         call: &Call,
@@ -283,7 +284,7 @@ fn nobody_else_waits_for_bytes_that_are_written_back() {
     allocated.unwrap();
     assert_eq!(memory.allocated_in(), [SpaceId::HOST]);
     assert_eq!(stage.host_bytes(&memory), [7; SIZE]);
-    // What comes to the host's copy needs no migration.
+    // A command that only needs the host's copy needs no migration.
     let read = stage.use_on(0, &memory, AccessMode::Read, &[]);
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
     read.wait().unwrap();
@@ -313,7 +314,7 @@ fn who_writes_bytes_that_are_written_back_is_enqueued_and_waits() {
     );
     stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
     written.wait().unwrap();
-    // What was written back is older than what was written: it is not taken for that.
+    // The bytes that were written back are older than those that were written: they are not taken for them.
     allocation(&other, stage.space).unwrap();
     assert!(stage.called.lock().unwrap().try_recv().is_err());
 }
@@ -444,7 +445,7 @@ fn bytes_whose_other_copy_is_lost_as_some_are_written_back_stay() {
             };
             let poisoned = memory.tracker().lose_space(lost, &cause.into());
             assert!(!poisoned.any);
-            // What was read now is not all: it is read once more.
+            // The bytes that were read are not all: they are read once more.
             stage.go.send(()).unwrap();
         },
     );

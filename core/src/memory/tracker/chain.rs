@@ -18,11 +18,12 @@ pub(super) struct Chain {
     at: u64,
     /// The place of the first.
     since: u64,
-    /// How many commands in a row did not wait for the last.
+    /// The number of commands in a row that did not wait for the last.
     misses: u32,
 }
 
-/// So many commands in a row that do not wait for the last of a chain begin another.
+/// The number of commands in a row, without a wait for the last of a chain, that begins another
+/// chain.
 pub(super) const MISSES: u32 = 16;
 
 impl Chain {
@@ -53,8 +54,8 @@ impl Chain {
         self.at
     }
 
-    /// Has a command wait for the users of segments, of which `nth` gives each, in order. Of the readers in the chain it waits for the newest
-    /// alone. True if it comes after the last of the chain.
+    /// Has a command wait for the users of segments, which `nth` gives in order. Of the readers in the chain it waits for
+    /// the newest alone. True if it comes after the last of the chain.
     #[inline]
     pub(super) fn wait<'s>(
         &self,

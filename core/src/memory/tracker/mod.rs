@@ -10,7 +10,7 @@
 //! * write after read: waits for the readers, pure ordering;
 //! * write after write: waits for the writer, pure ordering.
 //!
-//! An access of no bytes waits for nothing, and nothing for it. It is only known so that the object is kept for it.
+//! An access of no bytes waits for nothing, and nothing for it. It is only recorded so that the object is kept for it.
 //!
 //! Segments are split where an access covers one partly; a write merges what it
 //! covers. Handles are plain ids: one to a command that is over costs a look at
@@ -18,9 +18,9 @@
 //! marker ([`Recorder::join`]). No marker includes the command whose accesses are
 //! being recorded, because that command may have to wait for the marker.
 //!
-//! Commands that use rows with gaps between them are kept beside the segments ([`rows`]): which of them conflict is
-//! decided row by row. Where bytes are valid is known by ranges, also of these: a command on rows has all
-//! bytes from its first to its last brought to where it runs, and they are at home there once it writes.
+//! Commands that use rows with gaps between them are kept beside the segments ([`rows`]), and compared with each other
+//! row by row. Validity is known by ranges, also of these: a command on rows has all bytes from its first to its last
+//! brought to its space, and they are at home there once it writes.
 //!
 //! # Waits that others imply
 //!
@@ -29,10 +29,10 @@
 //!
 //! * `Segment::followed`: a command that waits for the segment's writer and fails with it. Where that command wrote the
 //!   neighbour, one wait is enough for both.
-//! * The [`Chain`]: commands that use the object, of which each waits for the one before. A segment needs to know the
+//! * The [`Chain`]: commands that use the object, each of which waits for the one before. A segment needs to know the
 //!   newest reader of the chain alone.
 //!
-//! A command ends after all that it waits for, also when it fails or is cancelled. So a wait that is implied loses nothing.
+//! A command ends after all its waits, also when it fails or is cancelled. So a wait that is implied loses nothing.
 
 mod chain;
 mod rows;
@@ -52,8 +52,7 @@ use segment::{Copy, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Says which number a content size was: of which memory object, and how often
-/// that had been written.
+/// One value of a content size: the memory object that holds it, and the number of writes that the object had seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ContentVersion {
     pub(crate) size: u64,
@@ -64,38 +63,38 @@ pub(crate) struct ContentVersion {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
     pub(crate) range: Range<u64>,
-    /// Where a valid copy is or will be.
+    /// The space that holds a valid copy, or will.
     pub(crate) from: SpaceId,
     /// True if the host has a valid copy too.
     pub(crate) on_host: bool,
 }
 
-/// What a command needs of a tracker while it is being enqueued.
+/// The tracker's view of a command that is being enqueued.
 pub(crate) trait Recorder {
     /// The command must wait for `event`; if `propagate`, its failure is ours.
     fn wait(&mut self, event: EventId, propagate: bool);
-    /// The command must wait for what writes bytes that it reads.
+    /// The command must wait for the writer of bytes that it reads.
     #[inline]
     fn wait_for_writer(&mut self, event: EventId) {
         self.wait(event, true);
     }
-    /// The command reads what a failed command should have written.
+    /// The command reads bytes that a failed command should have written.
     fn poisoned(&mut self, cause: &Error);
     /// The command whose accesses are being recorded. A migration is recorded for the command that
     /// needs it, which waits for it.
     fn recording(&self) -> EventId;
-    /// An error that nobody reads any more. It is dropped when nothing is locked: what it carries is a user's code.
+    /// Takes an error that nobody reads any more. It is dropped when nothing is locked: an error carries a user's code.
     fn discard(&mut self, error: Error);
     /// One event that is over when all of `events` are. All of them are registered.
     fn join(&mut self, events: &[EventId]) -> EventId;
 }
 
-/// What came of poisoning.
+/// The outcome of poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct Poisoned {
     /// True if anything is poisoned now. Of a migration: it was to bring the last copy.
     pub(crate) any: bool,
-    /// What was replaced: to be dropped when the tracker is unlocked.
+    /// The errors that were replaced: to be dropped when the tracker is unlocked.
     pub(crate) replaced: Vec<Error>,
 }
 
@@ -117,7 +116,7 @@ pub(crate) struct Tracker {
     chain: Chain,
     /// Apart, as few objects have any: every enqueue looks here.
     rows: Option<Box<Rows>>,
-    /// How many writes were recorded.
+    /// The number of writes that were recorded.
     writes: u64,
 }
 
@@ -143,7 +142,7 @@ impl Tracker {
         }
     }
 
-    /// How many writes were recorded: changes whenever the bytes may.
+    /// The number of writes that were recorded: changes whenever the bytes may.
     pub(crate) fn writes(&self) -> u64 {
         self.writes
     }
@@ -267,7 +266,7 @@ impl Tracker {
         if mode == AccessMode::Read {
             let chain = &self.chain;
             for segment in &mut self.segments[covered] {
-                // What replaces a copy waits for all its readers but the command that it is for.
+                // A command that replaces a copy waits for all its readers but the command that it is for.
                 if segment.copies.is_empty() {
                     segment
                         .readers
@@ -296,7 +295,7 @@ impl Tracker {
             .for_each(|poison| recorder.discard(poison));
     }
 
-    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with what is between them.
+    /// As [`record`](Self::record), of rows, all of which are valid in `space`, with the bytes between them.
     pub(crate) fn record_rows(
         &mut self,
         region: &Region,
@@ -305,7 +304,7 @@ impl Tracker {
         id: EventId,
         recorder: &mut impl Recorder,
     ) {
-        // What overwrites a region brings nothing to its gaps, and so has to write them.
+        // An overwrite of a region brings nothing to its gaps, and so has to write them.
         if !region.has_gaps() || !mode.reads() {
             return self.record(region.range(), mode, space, id, recorder);
         }
@@ -356,7 +355,7 @@ impl Tracker {
                     continue;
                 }
                 if copy.space == space {
-                    // Whatever uses the bytes here needs what it brings.
+                    // Every command that uses the bytes here needs the migration.
                     rows.add_migration(segment.region(), copy.ready);
                 } else {
                     segment.add_reader(copy.ready, NOWHERE, recorder);
@@ -374,8 +373,8 @@ impl Tracker {
         self.segments[index].add_user(id, recorder);
     }
 
-    /// The command `id` waits for the writers of what it covers, and fails with them. What they wrote beside that is
-    /// followed by it.
+    /// Notes that the command `id` waits for the writers of the segments that it covers, and fails with them. A segment
+    /// beside these with the same writer gets the command as its `followed`.
     fn note_followers(&mut self, covered: &Range<usize>, id: EventId) {
         let (before, rest) = self.segments.split_at_mut(covered.start);
         let (inside, after) = rest.split_at_mut(covered.len());
@@ -393,8 +392,8 @@ impl Tracker {
         }
     }
 
-    /// What of `range` has no valid copy in `space`, where `content` says which
-    /// number the object's content size is now, if it has one.
+    /// The parts of `range` that have no valid copy in `space`. `content` is the present version of
+    /// the object's content size, if it has one.
     pub(crate) fn missing(
         &self,
         range: &Range<u64>,
@@ -432,7 +431,7 @@ impl Tracker {
         missing
     }
 
-    /// What of `range` was never written: the bytes are those from before.
+    /// The parts of `range` that were never written: the bytes are those from before.
     pub(crate) fn untouched(&self, range: &Range<u64>) -> Vec<Range<u64>> {
         let mut untouched: Vec<Range<u64>> = Vec::new();
         if range.is_empty() {
@@ -454,7 +453,7 @@ impl Tracker {
         untouched
     }
 
-    /// What was written, in which space, and which other spaces have copies.
+    /// The ranges that were written, with their space, and the other spaces that have copies.
     pub(crate) fn written_ranges(
         &self,
     ) -> impl Iterator<Item = (Range<u64>, SpaceId, impl Iterator<Item = SpaceId>)> {
@@ -485,8 +484,8 @@ impl Tracker {
         self.missing(range, space, None).is_empty()
     }
 
-    /// Records that `id` brings `range` from a valid copy in `from` to `to`, all
-    /// of it or what is in use according to `content`.
+    /// Records that `id` brings `range` from a valid copy in `from` to `to`, all of it or the bytes
+    /// that are in use according to `content`.
     pub(crate) fn migrate(
         &mut self,
         range: &Range<u64>,
@@ -514,7 +513,7 @@ impl Tracker {
                     recorder.wait(stale.ready, false);
                 }
             }
-            // What reads the bytes that are replaced goes first.
+            // A reader of the bytes that are replaced goes first.
             if stale.is_some() || segment.is_taken {
                 let recording = recorder.recording();
                 for reader in &segment.readers {
@@ -562,7 +561,7 @@ impl Tracker {
         }
     }
 
-    /// The device behind `space` is lost: what was valid only there is poisoned.
+    /// Poisons the bytes that were valid only in `space`, whose device is lost.
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> Poisoned {
         let mut lost = Poisoned::default();
@@ -570,8 +569,8 @@ impl Tracker {
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);
             if segment.home == space {
-                // A copy whose writer is still at work will never be made; one of
-                // what was in use stands for no more than a moment.
+                // A copy whose writer is still at work will never be made; a copy of the bytes that
+                // were in use does not stay valid.
                 match segment
                     .take_full_copy()
                     .filter(|_| segment.writer.is_finished())
@@ -631,7 +630,7 @@ impl Tracker {
     /// Forgets the copies in `space`, of an idle object whose every byte is
     /// valid elsewhere.
     pub(crate) fn forget_space(&mut self, space: SpaceId) {
-        // The bytes are elsewhere now: who comes back here has to look.
+        // The bytes are elsewhere now: a command that comes back here has to look.
         if self.only == space {
             self.only = SpaceId::SEVERAL;
         }

@@ -7,9 +7,9 @@
 //!
 //! # The list and the wait lists stay short
 //!
-//! * A user loses the bytes that a later command uses, if that command comes after it and is waited for in its
-//!   place. What is left of a rectangle are rectangles ([`Region::without`]). A user without bytes is forgotten, so
-//!   the writers of one matrix share no bytes, as the segments do not.
+//! * A user loses the bytes that a later command uses, if that command comes after it and is waited for in its place. The
+//!   rest of a rectangle is rectangles ([`Region::without`]). A user without bytes is forgotten, so the writers of one
+//!   matrix share no bytes, as the segments do not.
 //! * `User::followed` is the last command of the list that comes after the user and, if the user writes, fails with
 //!   it. A command that waits for the follower does not wait for the user.
 //! * A command that finds a user finished forgets it. Many readers are joined into one marker, as a segment's are.
@@ -32,9 +32,9 @@ struct User {
     writes: bool,
     /// See the module. `NONE` if there is no such command.
     followed: EventId,
-    /// It came after all older users that it conflicts with. A migration need not: it waits for no readers.
+    /// True if it came after all older users that it conflicts with. A migration need not: it waits for no readers.
     came_after_all: bool,
-    /// It has failed. Of writers.
+    /// The error of a writer that has failed.
     poison: Option<Error>,
 }
 
@@ -70,7 +70,7 @@ impl Rows {
         self.users.is_empty()
     }
 
-    /// As what a new command's region is to be recorded: rectangles, or its span.
+    /// The shape in which a new command's region is to be recorded: rectangles, or its span.
     pub(super) fn shape(&self, region: &Region) -> Regions {
         let most = if self.users.len() < MOST_USERS {
             MOST_RECTANGLES
@@ -117,7 +117,7 @@ impl Rows {
             {
                 recorder.poisoned(cause);
             }
-            // A migration that fails has brought nothing: who reads fails, in every kind of context.
+            // A migration that fails has brought nothing: readers fail, in every kind of context.
             let brings = !user.came_after_all && mode.reads();
             if meets && !is_own && !user.id.is_none() && (brings || !known.implies(user, mode)) {
                 if brings {
@@ -132,7 +132,7 @@ impl Rows {
             if is_kept && !is_own && (!user.writes || (fails && mode.writes())) {
                 user.followed = id;
             }
-            // What is older and meets this region has met the user's: the user comes after it.
+            // Older users that meet this region have met the user's: the user comes after them.
             let is_last = meets && user.writes && user.came_after_all && user.region.covers(region);
             if shares
                 && (mode.writes() || !user.writes)
@@ -141,7 +141,7 @@ impl Rows {
                 is_any_gone |= left.is_empty();
                 left_over.push((index, left));
             }
-            // What overwrites takes bytes also from older users that have failed.
+            // An overwrite takes bytes also from older users that have failed.
             if is_last && mode.reads() {
                 break;
             }
@@ -153,7 +153,7 @@ impl Rows {
         known.before.contains(&last)
     }
 
-    /// Leaves users, of which the youngest comes first, what is left of their regions.
+    /// Leaves users the rest of their regions. The youngest user comes first.
     fn leave(&mut self, left_over: Vec<(usize, Regions)>, recorder: &mut impl Recorder) {
         for (index, mut left) in left_over {
             let Some(first) = left.pop() else {
@@ -240,7 +240,8 @@ impl Rows {
         writers.any(|user| !user.id.is_finished() && user.region.meets(region))
     }
 
-    /// The command `id` failed. Gives what this replaces; none if it has written nothing here.
+    /// Poisons the users of the failed command `id`. Gives the errors that this replaces; none if it has written nothing
+    /// here.
     pub(super) fn poison(&mut self, id: EventId, cause: &Error) -> Option<Vec<Error>> {
         let own = self.users.iter_mut();
         let mut own = own.filter(|user| user.writes && user.id == id).peekable();
@@ -270,9 +271,9 @@ impl Rows {
 
     /// Makes one marker of many readers of a region; of all readers, if there are too many users.
     ///
-    /// The command that is being recorded stays a user of its own, as in `Segment::join_readers`. The marker comes last in the
-    /// list. So it is younger than what the readers wait for, and than writers that wait for them, which is allowed: a
-    /// writer stands for older users alone.
+    /// The command that is being recorded stays a user of its own, as in `Segment::join_readers`. The marker comes last
+    /// in the list. So it is younger than the commands that the readers wait for, and than writers that wait for them,
+    /// which is allowed: a writer stands for older users alone.
     fn join_readers(&mut self, recorder: &mut impl Recorder) {
         let recording = recorder.recording();
         let are_too_many = self.users.len() >= MOST_USERS;
@@ -314,19 +315,19 @@ impl Rows {
     }
 }
 
-/// How a command uses a region.
+/// A command's use of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Use {
     pub(super) mode: AccessMode,
     pub(super) id: EventId,
 }
 
-/// What is known of a command that is being recorded.
+/// The facts about a command that is being recorded.
 #[derive(Default)]
 struct Known {
     /// Commands that it comes after.
     before: SmallVec<[EventId; 8]>,
-    /// Those of them with which it fails.
+    /// The waits whose failure fails it.
     fails_with: SmallVec<[EventId; 8]>,
 }
 

@@ -16,9 +16,10 @@ pub(super) type Readers = SmallVec<[Reader; 2]>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reader {
     pub(super) id: EventId,
-    /// Where it is in the tracker's chain.
+    /// Its place in the tracker's chain.
     pub(super) at: u64,
-    /// It accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited for nobody.
+    /// True if it accesses no bytes, and is only here because it uses the object: nobody waits for it, and it has waited
+    /// for nobody.
     pub(super) is_idle: bool,
 }
 
@@ -28,8 +29,8 @@ pub(super) struct Copy {
     pub(super) space: SpaceId,
     /// The migration that made it.
     pub(super) ready: EventId,
-    /// If only what was in use was copied, and zeros for the rest: according to
-    /// which number. It is a copy for as long as that number is not written.
+    /// The version of the content size, if only the bytes in use were copied, and zeros for the
+    /// rest. The copy is valid until that size is written again.
     pub(super) content: Option<ContentVersion>,
 }
 
@@ -43,8 +44,8 @@ pub(super) struct Segment {
     /// The space that the writer wrote in; `ANYWHERE` while nothing was written
     /// (fresh memory is zero in every space).
     pub(super) home: SpaceId,
-    /// A writer of rows has changed which space is at home since the last writer. Other commands may use what is between the
-    /// rows without waiting for it, so what brings the bytes elsewhere waits for all readers.
+    /// True if a writer of rows has changed the home space since the last writer. Other commands may use the bytes
+    /// between the rows without waiting for it, so a migration of the bytes waits for all readers.
     pub(super) is_taken: bool,
     pub(super) readers: Readers,
     pub(super) copies: SmallVec<[Copy; 0]>,
@@ -125,9 +126,9 @@ impl Segment {
         }
     }
 
-    /// The command `id` brings the bytes from `from` elsewhere. It is ordered
-    /// after their writer but does not fail with it: it may bring neighbours
-    /// that are fine, and who needs the bytes learns of the writer itself.
+    /// The command `id` brings the bytes from `from` elsewhere. It is ordered after their writer
+    /// but does not fail with it: it may bring neighbours that are fine, and commands that need the
+    /// bytes learn of the writer itself.
     pub(super) fn brought_from(
         &mut self,
         from: SpaceId,

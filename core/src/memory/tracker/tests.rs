@@ -29,7 +29,7 @@ fn lost() -> Error {
     .into()
 }
 
-/// Commands that are never over, with what each waits for, and what it fails with.
+/// Commands that are never over, with the waits of each, and those whose failure fails it.
 #[derive(Default)]
 struct Commands {
     gates: Vec<UserEvent>,
@@ -98,7 +98,7 @@ impl Recorder for Listing<'_> {
     }
 }
 
-/// The last writer of each byte, and who has read it since.
+/// The last writer of each byte, and its readers since.
 type Bytes = Vec<(Option<usize>, Vec<usize>)>;
 
 fn random(state: &mut u64, below: u64) -> u64 {
@@ -144,7 +144,7 @@ fn check_random_uses(seeds: u64, rows: u64) {
             for _ in 0..=random(state, 3) {
                 let object = random(state, 2) as usize;
                 let (a, b) = (random(state, SIZE), random(state, SIZE));
-                // Often to the end, as what slides does.
+                // Often to the end, as of a window that slides.
                 let range = match random(state, 3) {
                     0 => a..SIZE,
                     1 => 0..SIZE,
@@ -163,7 +163,7 @@ fn check_random_uses(seeds: u64, rows: u64) {
                     0 => Region::of(range),
                     _ => random_rows(state, SIZE),
                 };
-                // What overwrites rows with gaps overwrites these, too.
+                // An overwrite of rows with gaps overwrites these, too.
                 let touched = match mode {
                     AccessMode::Overwrite => Region::of(region.range()),
                     _ => region.clone(),
@@ -307,7 +307,7 @@ fn waits_for_rectangles_do_not_grow_with_the_queue() {
             (random_rectangle(), [Read, ReadWrite][n as usize % 2])
         }),
         ("tiles", 1, &|n| (tile(n), ReadWrite)),
-        // Who reads all fails with the writer of each of the 64 tiles.
+        // A command that reads all fails with the writer of each of the 64 tiles.
         ("tiles, and all read", 34, &|n| match n % 2 {
             0 => (all(), Read),
             _ => (tile(n / 2), ReadWrite),
@@ -323,7 +323,7 @@ fn waits_for_rectangles_do_not_grow_with_the_queue() {
     }
 }
 
-/// Bytes at home elsewhere are brought once. What is between the rows comes along.
+/// Bytes at home elsewhere are brought once. The bytes between the rows come along.
 #[test]
 fn writers_of_disjoint_rows_wait_for_one_migration() {
     let [far, near] = [SpaceId(1), SpaceId(2)];
@@ -397,7 +397,7 @@ fn a_failure_stays_within_its_rows() {
     assert!(is_poisoned(&left) && is_poisoned(&rectangle(3..5, 31..33)));
     assert!(!is_poisoned(&right) && !is_poisoned(&rectangle(7..8, 32..64)));
     assert!(is_poisoned(&rectangle(0..64, 0..64)));
-    // An earlier failure of what is overwritten is over.
+    // An earlier failure of bytes that are overwritten is over.
     let (all, host) = (0..64 * 64, SpaceId::HOST);
     tracker.record(all, AccessMode::Overwrite, host, EventId::NONE, &mut Nobody);
     let mut poison = Poison(false);

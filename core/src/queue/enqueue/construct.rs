@@ -1,4 +1,4 @@
-//! Taking a slot and writing a command into it; markers, which are made by others' enqueues.
+//! Taking a slot and writing a command into it; markers, which other commands' enqueues make.
 
 use super::super::{Queue, QueueShared};
 use super::waits::{Gathered, Waits};
@@ -40,7 +40,7 @@ pub(super) fn construct<B: Body>(
     )
 }
 
-/// As [`construct`], for who has something locked: `later` is handed what is to be logged when nothing is.
+/// As [`construct`], for a caller that has something locked: `later` is handed the record to log when nothing is.
 #[inline]
 #[expect(clippy::too_many_arguments, reason = "those of `construct`")]
 pub(super) fn construct_and<B: Body>(
@@ -159,7 +159,7 @@ pub(crate) fn register_recorded(
     std::mem::forget(waits.register(flags));
 }
 
-/// The name of a command under construction, and how many bytes it touches or moves.
+/// The name of a command under construction, and the number of bytes that it touches or moves.
 fn describe(s: &Slot) -> (&'static str, u64) {
     // SAFETY: the arguments were just written, and the payload is intact.
     let lengths = unsafe { s.arguments() }.iter().map(|a| a.length());
@@ -180,7 +180,7 @@ fn describe(s: &Slot) -> (&'static str, u64) {
     (name, bytes)
 }
 
-/// Gives what is to be logged of the command, when nothing is locked.
+/// Gives the record of the command to log, when nothing is locked.
 #[cold]
 fn decorate(slot: NonNull<Slot>, timed: bool, label: Option<&str>) -> Option<log::Enqueued> {
     // SAFETY: under construction by this thread.
@@ -225,9 +225,8 @@ pub(super) fn open(slot: NonNull<Slot>, id: EventId) {
     unsafe { slot.as_ref() }.notify.open(id.generation());
 }
 
-/// A marker on a context's own queue, which waits for what `add` says. Gives
-/// its id, and the command if it is ready at once: to be handed over when no
-/// tracker is locked.
+/// A marker on a context's own queue, with the waits that `add` adds. Gives its id, and the command
+/// if it is ready at once: to be handed over when no tracker is locked.
 pub(super) fn marker<T: Send>(
     queue: &Queue,
     keep: T,

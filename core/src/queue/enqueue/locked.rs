@@ -10,7 +10,7 @@ pub(super) enum Locked<'a> {
     One(&'a Memory),
     Two(&'a Memory, &'a Memory),
     Many(Vec<&'a Memory>),
-    /// With those of the content sizes.
+    /// The trackers of the accesses, and those of their content sizes.
     WithSizes(Box<WithSizes>),
 }
 
@@ -18,7 +18,7 @@ pub(super) enum Locked<'a> {
 pub(super) struct WithSizes {
     /// The caller's, or kept by `sizes`, also once these are taken.
     locked: Vec<NonNull<Memory>>,
-    /// For each access, who holds the content size of its memory.
+    /// For each access, the object that holds the content size of its memory.
     sizes: Vec<Option<MemoryRef>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Locked<'a> {
         Self::Many(memories)
     }
 
-    /// Locks what is in the order of locking, and each once.
+    /// Locks memory objects that are in the order of locking, and each once.
     pub(super) fn lock_sorted(memories: Vec<&'a Memory>) -> Self {
         debug_assert!(
             memories.is_sorted_by(|a, b| std::ptr::from_ref(*a) < std::ptr::from_ref(*b))
@@ -85,7 +85,7 @@ impl<'a> Locked<'a> {
         Self::WithSizes(Box::new(WithSizes { locked, sizes }))
     }
 
-    /// For each access, who holds the content size of its memory, if any has one.
+    /// For each access, the object that holds the content size of its memory, if any has one.
     #[inline]
     pub(super) fn sizes(&self) -> Option<&[Option<MemoryRef>]> {
         match self {
@@ -96,7 +96,7 @@ impl<'a> Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Who holds the content sizes: to be dropped after this.
+    /// The objects that hold the content sizes: to be dropped after this.
     #[cold]
     pub(super) fn take_sizes(&mut self) -> Vec<Option<MemoryRef>> {
         match self {

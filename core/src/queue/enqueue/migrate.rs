@@ -1,9 +1,9 @@
-//! Bringing bytes to where a command needs them: a route, and a command for each hop of it.
+//! Migrations bring bytes to the space in which a command needs them: a route, and a command for each hop of it.
 //!
-//! Of memory with a content size only what is in use is moved, and zeros take the place of the rest. How much that
-//! is, is known when the migration runs: it has a second argument then, the object that holds the size, whose first
-//! bytes it finds where it takes the others from, or on the host ([`Migration::content`]). The copy that it makes is
-//! one only for as long as the size is not written again ([`ContentVersion`]).
+//! Of memory with a content size only the bytes in use are moved, and zeros take the place of the rest. Their number is
+//! known when the migration runs. It has a second argument then, the object that holds the size. It finds the size's
+//! bytes in the space from which it takes the others, or on the host ([`Migration::content`]). The copy that it makes is
+//! valid only until the size is written again ([`ContentVersion`]).
 
 use super::super::Queue;
 use super::construct::{construct_and, id_of, open};
@@ -25,7 +25,8 @@ use std::sync::Arc;
 /// The bytes that hold a content size.
 const SIZE: Range<u64> = 0..CONTENT_SIZE_BYTES;
 
-/// The content size of what is migrated: who holds it, and that one's tracker, locked.
+/// The content size of the memory that is migrated: the object that holds it, and its tracker,
+/// locked.
 pub(crate) struct Content<'c, 'g> {
     memory: &'c Memory,
     tracker: &'c mut TrackerGuard<'g>,
@@ -64,7 +65,7 @@ pub(crate) struct Hop {
 }
 
 impl Hop {
-    /// What traces call it.
+    /// The name in traces.
     pub(crate) fn label(&self) -> &'static str {
         if self.to == SpaceId::HOST {
             "migrate to the host"
@@ -76,7 +77,7 @@ impl Hop {
     }
 }
 
-/// How missing bytes get to `space`.
+/// The route of missing bytes to `space`.
 pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Hop; 2]> {
     let hop = |from, to, by| Hop { from, to, by };
     let direct = [missing.from, space].into_iter().find(|s| {
@@ -101,8 +102,8 @@ pub(crate) fn route(missing: &Missing, space: SpaceId) -> SmallVec<[Hop; 2]> {
 }
 
 impl Queue {
-    /// Brings what is missing of the accesses to `space`, before any of them is recorded: a command that changes a
-    /// content size must not come before the migrations that are made for it.
+    /// Brings missing bytes of the accesses to `space`, before any of them is recorded: a command that changes a content
+    /// size must not come before the migrations that are made for it.
     #[cold]
     pub(super) fn migrate_contents<'a>(
         &self,
@@ -135,7 +136,7 @@ impl Queue {
         }
     }
 
-    /// Brings what is missing to `space`, before the access is recorded.
+    /// Brings missing bytes to `space`, before the access is recorded.
     #[cold]
     pub(crate) fn migrate<'a>(
         &self,
@@ -166,7 +167,8 @@ impl Queue {
         }
     }
 
-    /// Where a hop finds the content size: where it takes the bytes from, or on the host, where it is brought then.
+    /// The space in which a hop finds the content size: the source of its bytes, or the host, to which the size is
+    /// brought then.
     fn place_of_size<'a>(
         &self,
         waits: &mut Waits<'a>,
@@ -214,7 +216,7 @@ impl Queue {
             .as_mut()
             .map(|content| self.place_of_size(waits, content, from));
         let shared = queue.shared();
-        // The reads are what it waits for; that it writes the copy in the other space, the tracker's `migrate` knows.
+        // It waits for its reads; the tracker's `migrate` knows that it writes the copy in the other space.
         let read = |memory, range: &Range<u64>| Access {
             memory,
             offset: range.start,

@@ -1,30 +1,28 @@
 //! The enqueue: from a front end's request to a command that its driver will run.
 //!
-//! In order, and why in this order:
+//! The steps, in this order:
 //!
 //! 1. Everything is checked first: a refused command leaves no trace.
 //! 2. A slot is taken and the body written.
 //! 3. Explicit waits are gathered.
 //! 4. The trackers of all its memory are locked together, by address.
-//! 5. The command takes its number in the queue, with the trackers locked.
-//!    From then on barriers count it. What the last barrier demands is gathered.
+//! 5. The command takes its number in the queue, with the trackers locked. From then on barriers
+//!    count it. The waits that the last barrier demands are gathered.
 //! 6. Its notify list is opened: from now on others may wait for it.
 //! 7. Each access is recorded; hazards are gathered; bytes that are missing in
 //!    the device's space become migrations, which are recorded before it.
-//! 8. A driver with a sync domain is told. What was gathered is counted and
-//!    registered, with the trackers still locked: a writer that fails has to
-//!    lock them to say so before it is over. From here on others may run the
-//!    command.
-//! 9. The trackers are unlocked; whoever resolves the last wait hands the
-//!    command over.
+//! 8. A driver with a sync domain is told. The gathered waits are counted and registered, with the
+//!    trackers still locked: a writer that fails has to lock them to say so before it is over. From
+//!    here on other threads may run the command.
+//! 9. The trackers are unlocked; the thread that resolves the last wait hands the command over.
 //!
 //! | file | steps |
 //! |---|---|
 //! | this one | the order of them all, gates, lists of waits |
 //! | `construct` | 2: a slot and its body; markers |
-//! | `waits` | 3, 5, 7, 8: what is gathered, counted and registered |
+//! | `waits` | 3, 5, 7, 8: waits, gathered, counted and registered |
 //! | `locked` | 4 and 9: the trackers |
-//! | `migrate` | 7: what brings missing bytes |
+//! | `migrate` | 7: migrations of missing bytes |
 //! | `sizes` | 7: content sizes for drivers that bring bytes by themselves |
 //! | `graph` | the same steps for a recorded graph as a whole |
 //!
@@ -46,11 +44,11 @@
 //!   for the smaller numbers of that event's queue. They were given out before the event's, so all are
 //!   earlier than the event, which is earlier than the marker.
 //! * *Gate.* A command waits for the last barrier that has a smaller number in its queue.
-//! * *Migration.* The command that needs the bytes waits for this helper. The migration waits for what
-//!   it finds in the tracker: commands with earlier points and helpers made before it. It does not wait for
-//!   the command that it is made for, which [`Recorder::recording`] names.
-//! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration does, and
-//!   never for the command that is being recorded. Whatever finds the marker later has a later point.
+//! * *Migration.* The command that needs the bytes waits for this helper. The migration waits for commands that it finds
+//!   in the tracker: commands with earlier points and helpers made before it. It does not wait for the command that it is
+//!   made for, which [`Recorder::recording`] names.
+//! * *Joined readers.* This helper waits for readers that it finds in a tracker, as a migration does, and never for the
+//!   command that is being recorded. A command that finds the marker later has a later point.
 //! * *Joined list of waits.* This marker is made in step 3 and has a number and a point of its own. It waits for
 //!   events that its maker's caller has, as above. A later command with the same list finds the
 //!   marker in the context's cache, and so has a later point.
@@ -70,9 +68,9 @@
 //! * *Eviction.* It reads an idle object under a user event of its own and waits for no command. The
 //!   thread that completes the event waits for the device's memory alone.
 //!
-//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a
-//! command that code is running, which may wait for an event by itself. The second kind is looked for as
-//! it comes to be (`event::waiting`).
+//! Edges that lead out of the graph of commands remain: a user event, which code completes, and a command that code is
+//! running, which may wait for an event by itself. The second kind is looked for as the code begins to wait
+//! (`event::waiting`).
 //!
 //! Both locks of step 4 and the number of step 5 are needed. If the number came first, another
 //! thread's barrier could take the next number and record its accesses in between. The barrier
@@ -124,13 +122,14 @@ pub(crate) use construct::{construct_recorded, drop_after, keep_regions, registe
 pub(crate) use migrate::{Hop, route};
 pub(crate) use waits::Waits;
 
-/// What to enqueue besides the body.
+/// The parts of an enqueue besides the body.
 #[derive(Clone, Copy, Default)]
 pub struct Request<'a> {
-    /// What it touches, in the order in which the body knows its arguments.
+    /// The command's accesses, in the order in which the body knows its arguments.
     pub accesses: &'a [Access<'a>],
-    /// Of accesses that touch rows with gaps between them: which of `accesses`, and its rows, from the first to the last of
-    /// its bytes. Commands on rows that share no byte are not ordered. Only of launches: a closure on the host has whole accesses.
+    /// The rows of accesses with gaps between rows, each with the number of its access. They reach from the first to the
+    /// last of its bytes. Commands on rows that share no byte are not ordered. Only for launches: a closure on the host
+    /// has whole accesses.
     pub regions: &'a [(usize, Region)],
     /// Events it waits for, and fails with, unless they are [orders alone](Event::as_order).
     pub waits: &'a [Event],
@@ -204,8 +203,8 @@ impl Queue {
     /// Waits for a command that was just enqueued, if the queue is a blocking one.
     ///
     /// # Errors
-    /// If waiting here could never end. The command is in the queue then, but its event is lost with the error, and who is
-    /// told that it failed may do it again: so it is cancelled, and is not run unless it has started.
+    /// If waiting here could never end. The command is in the queue then, but its event is lost with the error, and a
+    /// caller that is told that it failed may enqueue it again. So it is cancelled, and is not run unless it has started.
     #[inline]
     pub(crate) fn wait_if_blocking(&self, event: &Event) -> Result<()> {
         if self.shared().options().blocking {
@@ -226,7 +225,7 @@ impl Queue {
         self.enqueue_command(body, groups, request, false).map(drop)
     }
 
-    /// What depends on the body's type is little, and by itself: so little code is added by another type.
+    /// The code that depends on the body's type is little, and by itself: so little code is added by another type.
     #[inline]
     fn enqueue_command<B: Body>(
         &self,
@@ -252,7 +251,7 @@ impl Queue {
         Ok(self.order(slot, B::VTABLE.kind, has_content_sizes, request, want_event))
     }
 
-    /// Finds what a constructed command waits for, and hands it over if that is nothing.
+    /// Finds the waits of a constructed command, and hands it over if there are none.
     #[inline]
     fn order(
         &self,
@@ -264,7 +263,7 @@ impl Queue {
     ) -> Option<Event> {
         let head = self.shared().head();
         let id = id_of(slot);
-        // What few commands need is dropped below, out of the others' way.
+        // The rare parts are dropped below, out of other commands' way.
         let mut waits = ManuallyDrop::new(Waits::new(slot));
         if want_event {
             waits.s.references.store(2, Ordering::Relaxed);
@@ -307,13 +306,13 @@ impl Queue {
         let sizes = has_content_sizes.then(|| locked.take_sizes());
         drop(locked);
         self.submit(&mut waits, id, command);
-        // With nothing in hand: these may be the last handles, and keep what a user gave.
+        // With nothing in hand: these may be the last handles, and keep a user's memory.
         drop(sizes);
         event
     }
 
-    /// Takes the command's number, with its trackers locked, and gathers what the queue's order demands. True if the
-    /// command's list is open then, as a barrier's has to be early.
+    /// Takes the command's number, with its trackers locked, and gathers the waits that the queue's order demands. True
+    /// if the command's list is open then, as a barrier's has to be early.
     #[inline(always)]
     fn take_place(
         &self,
@@ -342,8 +341,8 @@ impl Queue {
         barrier
     }
 
-    /// Registers what was gathered; gives the command if it is ready. By reference, and so
-    /// is [`submit`](Self::submit): what was written in words is slow to move at once.
+    /// Registers the gathered waits; gives the command if it is ready. By reference, and so is
+    /// [`submit`](Self::submit): bytes that were written in words are slow to move at once.
     #[inline(always)]
     fn register(&self, waits: &mut Waits<'_>, id: EventId) -> Option<Command> {
         let head = self.shared().head();
@@ -356,7 +355,8 @@ impl Queue {
         }
     }
 
-    /// With nothing locked: drops what was gathered, and hands the command over if it is ready.
+    /// Drops the gathered waits, and hands the command over if it is ready. Called with nothing
+    /// locked.
     #[inline(always)]
     fn submit(&self, waits: &mut ManuallyDrop<Waits<'_>>, id: EventId, command: Option<Command>) {
         if waits.rare.is_some() {
@@ -434,8 +434,8 @@ impl Queue {
         self.host_task(|_| Ok(()), &without_accesses)
     }
 
-    /// Checks what can be wrong with a request; true if there are content sizes
-    /// to mind. What to say about it is found out of line.
+    /// Checks a request; true if there are content sizes to mind. The text of an error is made out
+    /// of line.
     #[inline]
     fn check(&self, head: &Head, request: &Request<'_>) -> Result<bool> {
         let mut has_content_sizes = false;
@@ -511,7 +511,7 @@ impl Queue {
     #[cold]
     fn take_number_as_barrier(&self, waits: &mut Waits<'_>, id: EventId, full: bool) {
         let queue = self.shared();
-        // Who looks at the open list before the number is known sees none that the queue has passed.
+        // A thread that looks at the open list before the number is known sees none that the queue has passed.
         waits.s.sequence.set(u64::MAX);
         // Commands find it at the gate before it is registered.
         open(waits.slot, id);
@@ -566,7 +566,7 @@ impl Queue {
                     .iter()
                     .any(|event| !event.id().is_finished() && is_of_domain(event.id(), domain))
             });
-        // What a list is joined into would fail with any of it.
+        // A joined list of waits would fail with any of them.
         let fails_with_all = !events.iter().any(Event::is_order_alone);
         let context = self.shared().context();
         let context = context.filter(|_| !by_device && fails_with_all);
@@ -599,7 +599,7 @@ pub(crate) fn tell_driver(submission: Submission<'_>) -> std::thread::Result<()>
     catch_unwind(AssertUnwindSafe(|| queue.driver().submit(submission)))
 }
 
-/// Logs what such a panic said. Called with nothing locked.
+/// Logs the text of such a panic. Called with nothing locked.
 #[cold]
 pub(crate) fn log_panic(panic: Box<dyn Any + Send>) {
     let message = text_of(panic);
@@ -626,7 +626,7 @@ fn conclude_rare(queue: &QueueShared, mut waits: Waits<'_>, id: EventId, command
     call_back();
 }
 
-/// Hands over a command that is ready, and what was made for it on the way, together.
+/// Hands over a ready command together with the helpers that were made for it.
 fn hand_over_with_helpers(
     queue: &QueueShared,
     waits: &mut Waits<'_>,
@@ -684,8 +684,8 @@ fn hand_over(queue: &QueueShared, command: Command) {
     queue.router().tell(Notification::Ready(command));
 }
 
-/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the same. Gives
-/// the panic, to be logged then.
+/// As [`hand_over`], in the middle of an enqueue: if the driver panics, the command fails, and the rest is done all the
+/// same. Gives the panic, to be logged then.
 fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Result<()> {
     if is_done_by_anyone(&command) {
         dispatch(command);
@@ -697,8 +697,8 @@ fn hand_over_contained(queue: &QueueShared, command: Command) -> std::thread::Re
     let ready = Notification::Ready(command);
     let told = catch_unwind(AssertUnwindSafe(|| head.router.tell(ready)));
     drop(seen_to);
-    // Marked also for what was submitted before: another thread may have flushed the queue since, and this one flushes
-    // only what is dirty.
+    // Marked also for commands that were submitted before: another thread may have flushed the queue since, and this one
+    // flushes only dirty queues.
     if head.needs_flush && queue.mark_dirty() {
         queue.flush();
     }

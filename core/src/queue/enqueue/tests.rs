@@ -1,4 +1,4 @@
-//! What happens between the two halves of a registration: as the driver is told of the command.
+//! The moment between the two halves of a registration, as the driver is told of the command.
 
 use crate::command::slot::INLINE_EDGES;
 use crate::driver::{Notification, Submission};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 type Hook = Box<dyn FnOnce(&Submission<'_>) + Send>;
 
-/// Calls a hook with the next command that it is told of, and keeps what is ready.
+/// Calls a hook with the next command that it is told of, and keeps ready commands.
 #[derive(Default)]
 struct Told {
     hook: Mutex<Option<Hook>>,
@@ -88,7 +88,7 @@ impl Stage {
         event
     }
 
-    /// Ends all that is ready, and what that makes ready.
+    /// Ends all ready commands, and those that become ready by that.
     fn end_all(&self) {
         let next = || self.driver.ready.lock().unwrap().pop();
         while let Some(command) = next() {
@@ -140,7 +140,8 @@ fn a_list_that_fails_while_its_command_is_registered_fails_the_command() {
     );
 }
 
-/// A driver may start what it was told of at once, on another thread, which looks at what the command has besides its slot.
+/// A driver may start a command at once as it is told of it, on another thread. That looks at the command's fields
+/// outside of its slot.
 #[test]
 fn a_command_is_complete_when_its_driver_is_told_of_it() {
     let stage = Stage::new();

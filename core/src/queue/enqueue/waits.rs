@@ -19,14 +19,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A command under construction: what it waits for is gathered here, and
-/// registered at the end. Kept small: whatever is written here has to reach the
-/// cache before the next locked instruction can go on.
+/// A command under construction: its waits are gathered here, and registered at the end. Kept
+/// small: all bytes that are written here have to reach the cache before the next locked
+/// instruction can go on.
 pub(crate) struct Waits<'a> {
     pub(super) slot: NonNull<Slot>,
     pub(super) s: &'a Slot,
     pub(super) context: Option<&'a Arc<ContextShared>>,
-    /// Events that were not over, with whether their failure is ours.
+    /// Events that were not over, each with a flag: its failure fails the command.
     pub(super) gathered: [Gathered; GATHERED],
     pub(super) count: usize,
     pub(super) rare: Option<Box<Rare<'a>>>,
@@ -35,10 +35,10 @@ pub(crate) struct Waits<'a> {
 /// Waits that need no list of their own.
 pub(super) const GATHERED: usize = 4;
 
-/// What few commands need while under construction.
+/// The parts of a command under construction that few commands have.
 #[derive(Default)]
 pub(super) struct Rare<'a> {
-    /// What was gathered, once it is more than fits.
+    /// The gathered waits, once they are more than fit.
     pub(super) gathered: Vec<Gathered>,
     pub(super) poison: Option<Error>,
     /// The marker that stands for a list of explicit waits. Its context may forget it at any time, and then only this keeps
@@ -48,7 +48,8 @@ pub(super) struct Rare<'a> {
     pub(super) forgotten: Option<Event>,
     /// Errors that were replaced: dropped after the trackers are unlocked.
     pub(super) discarded: Vec<Error>,
-    /// What drivers that panicked as they were told of this command and its helpers have thrown: dropped and logged then, too.
+    /// Panics of drivers that were told of this command and its helpers: dropped and logged then,
+    /// too.
     pub(super) panics: Vec<Box<dyn Any + Send>>,
     /// Also waits for all commands with numbers below this.
     pub(super) prefix: Option<(&'static Place, u64)>,
@@ -64,7 +65,7 @@ pub(super) struct Rare<'a> {
     pub(super) migrated: Vec<super::migrate::Migrated>,
     /// Migrations made for this command that have something to settle.
     pub(super) hops: Vec<(Waits<'a>, EventId)>,
-    /// Of a migration: the command that it is made for.
+    /// The command that a migration is made for.
     pub(super) made_for: Option<EventId>,
 }
 
@@ -184,19 +185,18 @@ impl<'a> Waits<'a> {
         }
     }
 
-    /// Registers everything gathered but the prefix, and so ends construction.
-    /// Gives the command if it is ready; else, unless there is a prefix, or the
-    /// driver wants to hear of what was over by now ([`Waits::settle`]),
-    /// somebody else may have run it already.
+    /// Registers all gathered waits but the prefix, and so ends construction. Gives the command if
+    /// it is ready. Otherwise, unless there is a prefix, or the driver wants to hear of waits that
+    /// were over by now ([`Waits::settle`]), another thread may have run it already.
     #[inline]
     pub(super) fn register(&mut self, flags: u32) -> Option<Command> {
         self.count(flags);
         self.push(flags)
     }
 
-    /// The first half of [`Waits::register`]: counts what was gathered, and makes room for its edges. From
-    /// here on the command's state says whether it must not run, and nothing of the command is written but its edges: once a
-    /// driver with a sync domain was told of it, others look at it.
+    /// The first half of [`Waits::register`]: counts the gathered waits, and makes room for its edges. From here on the
+    /// command's state says whether it must not run, and nothing of the command is written but its edges: once a driver
+    /// with a sync domain was told of it, others look at it.
     #[inline]
     pub(super) fn count(&mut self, flags: u32) {
         let mut flags = flags;
@@ -277,7 +277,8 @@ impl<'a> Waits<'a> {
                     } else {
                         Tag::OverflowOrder
                     };
-                    // A pointer to the whole edge, which whoever ends the event reads, and not to its first word alone.
+                    // A pointer to the whole edge, which the thread that ends the event reads, and not to its first word
+                    // alone.
                     (edge.cast(), tag)
                 }
             };
@@ -292,8 +293,8 @@ impl<'a> Waits<'a> {
         self.resolve_over(over)
     }
 
-    /// A wait was over by the time it was to be registered. Gives how many
-    /// waits that resolves now: one, or none if the driver wants to hear of it.
+    /// Notes that a wait was over by the time it was to be registered. Gives the number of waits
+    /// that this resolves now: one, or none if the driver wants to hear of it.
     #[cold]
     #[inline(never)]
     fn was_over(&mut self, wait: Gathered, closed: Closed, flags: u32) -> u32 {
@@ -324,10 +325,9 @@ impl<'a> Waits<'a> {
         (self.s.state.resolve_many(over) == Resolved::Last).then(|| Command::from_slot(self.slot))
     }
 
-    /// What must not be done while trackers are locked: watches the prefix, and
-    /// tells the driver of waits that were over by the time they were to be
-    /// registered. Gives the command if that makes it ready. Watchers that turn out to be due are added to `served`:
-    /// to tell them may run a user's code, so the command is handed over first.
+    /// The steps that must not be done while trackers are locked: watches the prefix, and tells the driver of waits that
+    /// were over by the time they were to be registered. Gives the command if that makes it ready. Watchers that turn out
+    /// to be due are added to `served`: to tell them may run a user's code, so the command is handed over first.
     #[cold]
     pub(super) fn settle(&mut self, id: EventId, served: &mut Vec<Watcher>) -> Option<Command> {
         let rare = self.rare();
@@ -353,7 +353,7 @@ impl<'a> Waits<'a> {
         owned
     }
 
-    /// Hands over what was made for this command on the way. As [`settle`](Waits::settle) in all else.
+    /// Hands over the helpers that were made for this command. As [`settle`](Waits::settle) in all else.
     #[cold]
     pub(super) fn release_helpers(&mut self, served: &mut Vec<Watcher>) {
         let rare = self.rare();
@@ -400,7 +400,7 @@ impl<'a> Waits<'a> {
         unsafe { self.s.extend() }.edges = edges.collect();
     }
 
-    /// Of what was gathered, the commands of the device's own sync domain.
+    /// The gathered waits for commands of the device's own sync domain.
     #[cold]
     pub(super) fn of_domain(&self, domain: u64) -> SmallVec<[DomainWait; 4]> {
         let in_domain = |wait: &Gathered| {

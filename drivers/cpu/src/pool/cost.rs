@@ -9,14 +9,14 @@ use std::time::Instant;
 pub(crate) const WORTH_SHARING_NS: u64 = 10_000;
 /// A share of a launch is at least this long, if its groups are short.
 pub(crate) const CHUNK_NS: u64 = 2_000;
-/// ... and no longer than this, if they are shorter: to claim one takes some thousandths of it, and what is claimed
-/// together nobody else can have, should it be the longest there is.
+/// ... and no longer than this, if they are shorter. To claim one takes some thousandths of it. No other worker can have
+/// a part of a claimed share, even if that is the longest there is.
 pub(crate) const LONGEST_CHUNK_NS: u64 = 10_000;
 /// ... unless that would be more of them than this for each worker.
 pub(crate) const MOST_CHUNKS: u64 = 32;
 
 const ENTRIES: usize = 64;
-/// How often a body of a known cost is measured again.
+/// The number of runs after which a body of a known cost is measured again.
 const EVERY: u32 = 64;
 
 #[derive(Clone, Copy)]

@@ -1,17 +1,16 @@
 //! A worker's deque: its owner pushes and pops at one end, thieves take from
 //! the other.
 //!
-//! The algorithm is Chase and Lev's ("Dynamic Circular Work-Stealing Deque",
-//! SPAA 2005) with the orderings of Lê, Pop, Cohen and Zappa Nardelli ("Correct
-//! and Efficient Work-Stealing for Weak Memory Models", PPoPP 2013), over a ring
-//! that does not grow: what does not fit goes to the pool's injector, where
-//! everyone can get at it. Long items that come together may be *shared* instead,
-//! on a [shared batch](SharedBatch) beside the ring, where thieves do not fail for each other.
+//! The algorithm is Chase and Lev's ("Dynamic Circular Work-Stealing Deque", SPAA 2005) with the
+//! orderings of Lê, Pop, Cohen and Zappa Nardelli ("Correct and Efficient Work-Stealing for Weak
+//! Memory Models", PPoPP 2013). The ring does not grow: items that do not fit go to the pool's
+//! injector, which all workers reach. Long items that come together may be *shared* instead, on a
+//! [shared batch](SharedBatch) beside the ring, where thieves do not fail for each other.
 //!
-//! Hand-over: an item is pushed with a releasing store of `bottom` and taken
-//! after an acquiring load of it, so all that the pusher did to the item is
-//! seen. Of the owner and the thieves exactly one gets each item of the ring: they
-//! compete for it by the exchange of `top`.
+//! Hand-over: an item is pushed with a releasing store of `bottom` and taken after an acquiring
+//! load of it, so the thief sees all writes of the pusher to the item before that. Of the owner and
+//! the thieves exactly one gets each item of the ring: they compete for it by the exchange of
+//! `top`.
 
 use super::shared_batch::{Habit, SharedBatch};
 use quipu_scheduler::sync::{AtomicU64, Ordering, fence, store_and_fence};
@@ -23,12 +22,12 @@ pub(crate) const CAPACITY: usize = 1024;
 #[cfg(loom)]
 pub(crate) const CAPACITY: usize = 2;
 
-/// What a theft found.
+/// The outcome of a theft.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Steal {
     /// Nothing to take.
     Empty,
-    /// Somebody else was faster; there may be more.
+    /// Another thread was faster; there may be more.
     Retry,
     /// An item.
     Item(u64),
@@ -42,7 +41,7 @@ pub(crate) struct Deque {
     ring: Box<[AtomicU64]>,
 }
 
-/// On a cache line of its own.
+/// A value on a cache line of its own.
 #[repr(align(128))]
 struct Padded<T>(T);
 
@@ -74,8 +73,8 @@ impl Deque {
         true
     }
 
-    /// Pushes items, the first first, as many as fit, and shows them to thieves
-    /// together; gives how many. Owner only.
+    /// Pushes items, the first one first, as many as fit, and shows them to thieves together; gives
+    /// their number. Owner only.
     #[inline]
     pub(crate) fn push_all(&self, items: &[u64]) -> usize {
         let bottom = self.bottom.0.load(Ordering::Relaxed);
@@ -88,7 +87,8 @@ impl Deque {
         fit
     }
 
-    /// Shares items, the first first, and pushes what does not fit there; gives how many it took. Owner only.
+    /// Shares items, the first one first, and pushes those that do not fit there; gives the number that it took. Owner
+    /// only.
     pub(crate) fn share(&self, items: &[u64]) -> usize {
         let shared = self.shared_batch.0.put(items);
         shared + self.push_all(&items[shared..])
@@ -160,7 +160,7 @@ impl Deque {
         }
     }
 
-    /// How many items there are, about.
+    /// The number of items, about.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         let bottom = self.bottom.0.load(Ordering::Relaxed);
@@ -286,8 +286,8 @@ mod models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// The owner and a thief compete for the last items: each is taken once,
-    /// and what its pusher wrote before is seen by whoever takes it.
+    /// The owner and a thief compete for the last items: each is taken once, and the taker sees the
+    /// writes of its pusher before the push.
     #[test]
     fn the_last_items_are_taken_once() {
         loom::model(|| {

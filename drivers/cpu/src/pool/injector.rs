@@ -10,12 +10,12 @@ use std::mem::ManuallyDrop;
 /// Tasks that a worker takes from an injector at a time.
 const SHARE: usize = CAPACITY.div_ceil(4);
 
-/// Tasks from outside, about first in first out: a stack that anyone pushes to
-/// with one exchange and that is taken as a whole, linked through the tasks
-/// themselves. What the taker's deque does not hold goes to a list of its own.
+/// Tasks from outside, about first in first out: a stack that any thread pushes to with one
+/// exchange and that is taken as a whole, linked through the tasks themselves. Tasks that the
+/// taker's deque does not hold go to a list of its own.
 pub(super) struct Injector {
     pub(super) newest: AtomicU64,
-    /// How many are in `older`.
+    /// The number of tasks in `older`.
     waiting: AtomicU64,
     pub(super) older: Mutex<VecDeque<u64>>,
 }
@@ -101,7 +101,7 @@ impl Injector {
         Some((unsafe { Task::from_word(*first) }, !rest.is_empty()))
     }
 
-    /// Puts tasks, oldest first, into a deque; what does not fit goes back.
+    /// Puts tasks, oldest first, into a deque; those that do not fit go back.
     fn spread(&self, words: &[u64], deque: &Deque) {
         // Pushed last first: the owner then takes them in order.
         for (index, word) in words.iter().enumerate().rev() {
@@ -157,8 +157,8 @@ mod models {
         }
     }
 
-    /// A worker looks for the last time while somebody who takes one of two tasks has both in hands:
-    /// it finds the other, or is chosen when that is put back.
+    /// A worker looks for the last time while a thread that takes one of two tasks has both in
+    /// hands: it finds the other, or is chosen when that is put back.
     #[test]
     fn what_is_put_back_is_not_slept_over() {
         loom::model(|| {
@@ -191,7 +191,7 @@ mod models {
         });
     }
 
-    /// Two hand in while two take: every task comes out once, with what was written to it before.
+    /// Two hand in while two take: every task comes out once, with all writes to it before it was handed in.
     #[test]
     fn every_task_is_taken_once() {
         loom::model(|| {

@@ -1,15 +1,16 @@
 //! An open invitation to share a launch: each worker has a place for one, where all others see it.
 //!
-//! It costs its owner a store, however many it is for. (Tickets in the owner's deque, one for each, took sixteen Xeon
-//! cores 5 µs until the owner began with its own share, and as long again until the last of the others had its own.)
+//! It costs its owner a store, however many workers it is for. Tickets in the owner's deque, one for each, would make the
+//! owner and the others begin later.
 //!
-//! `open` has the invitation's number in its upper half and how many may still come in its lower. The owner writes the word
-//! before it opens, and only while none may come; who comes reads the word before it takes itself off the count, which
-//! fails if that was changed meanwhile, and so did not read that of a later one.
+//! `open` has the invitation's number in its upper half and the number of workers that may still come in its lower. The
+//! owner writes the word before it opens, and only while none may come. A worker that comes reads the word before it
+//! takes itself off the count. That fails if the count was changed meanwhile, and so the worker did not read the word of
+//! a later invitation.
 
 use quipu_scheduler::sync::{AtomicU64, Ordering};
 
-/// In a line of its own, which all who look for work read, and that behind it, which comes along.
+/// An invitation. In a line of its own, which all workers that look for work read, and the next line, which comes along.
 #[repr(align(128))]
 pub(crate) struct Invitation {
     open: AtomicU64,
@@ -38,7 +39,7 @@ impl Invitation {
 
     /// The number that the next invitation has; `None` while an earlier one is open. Only for the place's owner.
     pub(crate) fn next(&self) -> Option<Number> {
-        // Acquire: whoever came last has read the word.
+        // Acquire: the worker that came last has read the word.
         let (number, count) = unpack(self.open.load(Ordering::Acquire));
         (count == 0).then(|| Number(number.0.wrapping_add(1)))
     }
@@ -49,12 +50,12 @@ impl Invitation {
         self.open.store(pack(number, count), Ordering::Release);
     }
 
-    /// True if somebody may come.
+    /// True if a worker may come.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed) as u32 != 0
     }
 
-    /// Comes, if one may: the word, and how many more may.
+    /// Accepts the invitation, if one may come. Gives the word, and the number of workers that may still come.
     pub(crate) fn accept(&self) -> Option<(u64, u32)> {
         let mut open = self.open.load(Ordering::Acquire);
         loop {
@@ -74,7 +75,8 @@ impl Invitation {
         }
     }
 
-    /// Nobody may come any more: how many have not. For whoever knows the number, any number of times.
+    /// Withdraws the invitation of this number. Gives the number of workers that have not come. May be called any number
+    /// of times.
     pub(crate) fn withdraw(&self, number: Number) -> u32 {
         let mut open = self.open.load(Ordering::Relaxed);
         loop {
@@ -124,7 +126,8 @@ mod models {
     use super::*;
     use loom::sync::Arc;
 
-    /// One comes while an invitation follows another: each word is had once, by who comes or by who withdraws it.
+    /// A worker comes while an invitation follows another: each word is had once, by a worker that comes or by the owner
+    /// that withdraws it.
     #[test]
     fn every_word_is_had_by_as_many_as_were_invited() {
         loom::model(|| {

@@ -1,11 +1,10 @@
-//! The work-stealing pool: one thread per worker, a deque each, and injectors
-//! for what comes from outside.
+//! The work-stealing pool: one thread per worker, a deque each, and injectors for tasks from
+//! outside.
 //!
-//! Commands of the pool's own device go through the deques. A sub-device is a
-//! subset of the workers; its commands go through an injector of its own, from
-//! which only its workers take. At most as many threads look for commands at
-//! once as the pool has workers: a host thread that helps while it waits does so
-//! only while no worker is awake, and a command that waits gives its role to
+//! Commands of the pool's own device go through the deques. A sub-device is a subset of the
+//! workers; its commands go through an injector of its own, from which only its workers take. At
+//! most as many threads look for commands at once as the pool has workers. A host thread that helps
+//! while it waits does so only while no worker is awake, and a command that waits gives its role to
 //! another thread (`threads`).
 //!
 //! # No ready command waits for a busy worker while another worker is idle
@@ -37,16 +36,16 @@
 //! **While a thread runs a user's code, every task in a public place is noticed:** some worker looks for work or is being
 //! woken, or no worker sleeps.
 //!
-//! 1. A thread that adds a task executes a fence after the addition. Then it looks for sleepers. A thread that adds to
-//!    an injector, or that adds while a user's code runs, does this at once (`wake_in`, `wake_unless_somebody_looks`).
-//!    A worker that adds to its own deque between two tasks does this before it runs the next one
-//!    (`Worker::see_to_surplus`). What it knows of the next task's length plays no part in this: that task may block.
+//! 1. A thread that adds a task executes a fence after the addition. Then it looks for sleepers. A thread that adds to an
+//!    injector, or that adds while a user's code runs, does this at once (`wake_in`, `wake_unless_somebody_looks`). A
+//!    worker that adds to its own deque between two tasks does this before it runs the next one
+//!    (`Worker::see_to_surplus`), even if the next task is known to be short: that task may block.
 //! 2. A worker that falls asleep joins the sleepers, executes a fence, and looks into all public places once more
 //!    (`Sleep::announce`). One of the two fences is first. If the adder's is first, the worker finds the task. If the
 //!    worker's is first, the adder finds the sleeper, and wakes it unless another worker is counted as looking or as
 //!    being woken.
-//! 3. A worker that is counted so looks into all public places before it sleeps, after such a fence. If it finds another task
-//!    first and nobody else looks, it executes a fence, and wakes a sleeper if a task is left (`pass_on_wake`).
+//! 3. A worker that is counted so looks into all public places before it sleeps, after such a fence. If it finds another
+//!    task first and no other worker looks, it executes a fence, and wakes a sleeper if a task is left (`pass_on_wake`).
 //! 4. A task that a thread has in its hands, on the way from one public place to another, is added anew as by 1 (`show_again`).
 //!
 //! So a ready command waits at most for instructions of the pool itself, for a bounded spin of a worker that looks, and for
@@ -125,8 +124,8 @@ impl Task {
     /// A task back from its word.
     ///
     /// # Safety
-    /// The word is of [`into_word`](Task::into_word) or [`command_word`](Task::command_word), and the caller's: it is in no
-    /// list any more, where somebody else would find it, and is not used again unless what is given is forgotten.
+    /// The word is of [`into_word`](Task::into_word) or [`command_word`](Task::command_word), and the caller's: it is in
+    /// no list any more, where another thread would find it, and is not used again unless the result is forgotten.
     #[inline]
     unsafe fn from_word(word: u64) -> Self {
         debug_assert_ne!(word, 0);
@@ -199,7 +198,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One of the pool's devices: which workers, and what was handed in for it.
+/// One of the pool's devices: its workers, and the tasks that were handed in for it.
 struct Team {
     workers: Workers,
     range: Range<usize>,
@@ -229,10 +228,10 @@ pub(crate) struct Pool {
     driver: OnceLock<Weak<CpuDriver>>,
     worker_count: usize,
     deques: Box<[Deque]>,
-    /// The places of those who have a deque.
+    /// The places of the workers that have a deque.
     invitations: Box<[Invitation]>,
     sleep: Sleep,
-    /// By device number; none where a sub-device has gone.
+    /// The teams by device number; none where a sub-device has gone.
     teams: RwLock<Vec<Option<Arc<Team>>>>,
     own: Arc<Team>,
     /// Tasks in injectors of high priority.
@@ -243,8 +242,8 @@ pub(crate) struct Pool {
     attendant: Attendant,
     published: Published,
     guest: AtomicBool,
-    /// What the last guest knew of costs, for the next: who does not know what a group costs runs one alone before it
-    /// shares a launch.
+    /// The costs that the last guest knew, for the next: a worker that does not know the cost of a group runs one alone
+    /// before it shares a launch.
     guests_costs: Mutex<Option<Costs>>,
     ending: AtomicBool,
 }
@@ -256,9 +255,9 @@ pub(crate) struct Pool {
 #[repr(align(128))]
 struct Attendant(AtomicUsize);
 
-/// Changes when tasks are put into a deque while somebody looks for work, and its upper half when an invitation is
-/// opened. To look at this costs a spinning worker, and whoever shares a core with it, less
-/// than to look into all deques.
+/// Changes when tasks are put into a deque while a worker looks for work, and its upper half when an invitation is
+/// opened. To look at this costs a spinning worker, and a thread that shares a core with it, less than to look into all
+/// deques.
 #[repr(align(128))]
 struct Published(AtomicU64);
 
@@ -270,7 +269,7 @@ impl Published {
     }
 }
 
-/// By which [`Published`] changes for an invitation.
+/// The number by which [`Published`] changes for an invitation.
 const INVITATION: u64 = 1 << 32;
 
 /// True if an invitation was opened between two looks at [`Published`].
@@ -394,7 +393,7 @@ impl Pool {
         }
     }
 
-    /// Hands in a task from outside, and makes sure that somebody takes it.
+    /// Hands in a task from outside, and makes sure that a worker takes it.
     pub(crate) fn inject(&self, task: Task, device: u32, priority: Priority) {
         if priority == Priority::High {
             self.urgent.fetch_add(1, Ordering::Relaxed);
@@ -431,7 +430,7 @@ impl Pool {
         self.wake_in(&self.own);
     }
 
-    /// As `inject`, for what does not fit into a worker's deque.
+    /// As `inject`, for tasks that do not fit into a worker's deque.
     #[cold]
     fn spill(&self, task: Task, device: u32, deque: &Deque) {
         // Half of the deque goes along, so that this is rare.
@@ -443,7 +442,7 @@ impl Pool {
             let task = unsafe { Task::from_word(word) };
             self.own.injectors[level(Priority::Normal)].push(task);
         }
-        // Last: it wakes somebody for all of these.
+        // Last: it wakes a worker for all of these.
         self.inject(task, device, Priority::Normal);
     }
 
@@ -466,8 +465,7 @@ impl Pool {
             if deque.len() > 0 {
                 self.tell_spinners();
             }
-            // A worker sees to what is in its own deque. A guest may be gone
-            // after this one.
+            // A worker sees to the tasks in its own deque. A guest may be gone after this one.
             if others && (one || guest || !injector.is_empty()) {
                 self.show_again(&self.own);
             }
@@ -495,7 +493,7 @@ impl Pool {
         None
     }
 
-    /// After tasks were put into a deque: somebody may be looking for work.
+    /// Called after tasks were put into a deque: a worker may be looking for work.
     #[inline]
     fn tell_spinners(&self) {
         if self.sleep.someone_spins() {
@@ -522,7 +520,7 @@ impl Pool {
             || self.invitations.iter().any(Invitation::is_open)
     }
 
-    /// After work was added for a device: wakes a worker, unless one looks.
+    /// Wakes a worker, unless one looks, after work was added for a device.
     fn wake_for(&self, device: u32) {
         if device == POOL_DEVICE {
             self.wake_in(&self.own);
@@ -544,8 +542,8 @@ impl Pool {
         }
     }
 
-    /// After a thread has put tasks into a deque, and before it goes on with a user's code: wakes a worker, unless one
-    /// looks or is being woken.
+    /// Wakes a worker, unless one looks or is being woken, after a thread has put tasks into a deque, and before it goes
+    /// on with a user's code.
     fn wake_unless_somebody_looks(&self) {
         let chosen = self.sleep.wake_unless_somebody_looks(&self.own.workers);
         self.tell_spinners();
@@ -565,8 +563,8 @@ impl Pool {
         }
     }
 
-    /// After tasks of a team were out of sight and are back: as if they had just
-    /// been handed in, but for those who are about to look anyway.
+    /// Called after tasks of a team were out of sight and are back. Treats them as if they had just
+    /// been handed in, but for workers that are about to look anyway.
     #[cold]
     fn show_again(&self, team: &Team) {
         fence(Ordering::SeqCst);
@@ -575,9 +573,9 @@ impl Pool {
         }
     }
 
-    /// After a worker has stopped looking for work: wakes another for what it leaves. For what all may do nobody was
-    /// woken, perhaps, while somebody looked; `is_last` says that nobody does any more. For what was handed in
-    /// for a sub-device this worker may have been woken itself, whoever else looks.
+    /// Called after a worker has stopped looking for work: wakes another for the tasks that it leaves. Perhaps no worker
+    /// was woken for tasks of all workers while one looked; `is_last` says that none looks any more. For tasks of a
+    /// sub-device this worker may have been woken itself, whether or not others look.
     fn pass_on_wake(&self, worker: usize, is_last: bool) {
         if is_last && self.has_work_for_all() {
             self.wake_in(&self.own);
@@ -619,7 +617,7 @@ impl Pool {
         if let Some(result) = inside {
             return result;
         }
-        // A guest that reads a user's clock could block with what it has at hand.
+        // A guest that reads a user's clock could block with tasks at hand.
         if self.nobody_is_awake()
             && !waiter.has_users_clock()
             && !self.guest.swap(true, Ordering::Acquire)
@@ -635,7 +633,7 @@ impl Pool {
         if self.sleep.looking() > 0 || !self.nobody_is_awake() {
             waiter.sleep();
         } else {
-            // Whoever has just woken a thread must not keep its core busy.
+            // A thread that has just woken another must not keep its core busy.
             waiter.park();
         }
         Ok(())

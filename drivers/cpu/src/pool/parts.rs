@@ -20,7 +20,7 @@ use quipu_scheduler::sync::{AtomicU64, Ordering};
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// In lines of its own: each is written every few microseconds.
+/// A part. In lines of its own: each is written often.
 #[repr(align(128))]
 struct Part(AtomicU64);
 
@@ -32,7 +32,7 @@ fn unpack(part: u64) -> Range<u32> {
     (part >> 32) as u32..part as u32
 }
 
-/// Which groups are in a part, and how many of them are claimed at once.
+/// The groups of a part, and the number of them that are claimed at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Division {
     /// Neighbours; at least and at most so many, but at least one.
@@ -42,7 +42,8 @@ pub(crate) enum Division {
 }
 
 pub(crate) struct Parts {
-    /// Of places, which are groups where neighbours are, and else in the order of the parts that groups were dealt to.
+    /// The parts, as ranges of places. Places are groups if parts are neighbours, and else go in the order of the parts
+    /// that groups were dealt to.
     parts: SmallVec<[Part; 2]>,
     /// Places that are claimed at once, at least and at most.
     least: u32,
@@ -73,7 +74,7 @@ impl Parts {
         }
     }
 
-    /// How many pieces of the least size are left.
+    /// The number of pieces of the least size that are left.
     pub(crate) fn pieces_left(&self) -> usize {
         let left: usize = (0..self.parts.len())
             .map(|part| self.left(part).len())
@@ -81,8 +82,8 @@ impl Parts {
         left / self.least as usize
     }
 
-    /// The next piece for a worker, or for somebody who is none and so owns no part. More than one own
-    /// a part where there are fewer of these than workers.
+    /// The next piece for a worker, or for a thread that is none and so owns no part. Several workers own a part if there
+    /// are fewer parts than workers.
     pub(crate) fn claim(&self, worker: Option<usize>) -> Option<Range<u32>> {
         let places = self.claim_places(worker)?;
         let Some(groups) = &self.dealt else {
@@ -119,7 +120,7 @@ impl Parts {
             if self.left(most_left).is_empty() {
                 return None;
             }
-            // Of those that are dealt out, the next: who has none left goes on in about their order.
+            // Of groups that are dealt out, the next: a worker that has none left goes on in about their order.
             let Some(own) = own.filter(|_| self.dealt.is_none()) else {
                 if let Some(piece) = self.take(most_left, |left| self.piece(left)) {
                     return Some(piece);
@@ -148,7 +149,7 @@ impl Parts {
         unpack(self.parts[part].0.load(Ordering::Relaxed))
     }
 
-    /// Takes from a part what is chosen of it: its front, or its back. Not if it is empty.
+    /// Takes from a part the range that `choose` chooses of it: its front, or its back. Not if it is empty.
     fn take(&self, part: usize, choose: impl Fn(&Range<u32>) -> Range<u32>) -> Option<Range<u32>> {
         let word = &self.parts[part].0;
         let mut now = word.load(Ordering::Relaxed);
@@ -163,8 +164,8 @@ impl Parts {
             } else {
                 left.start..taken.start
             };
-            // The groups' numbers are all that is shared here: what they work on came
-            // with the launch, and what they did is seen when the last participant leaves.
+            // The groups' numbers are all that is shared here: their data came with the launch, and
+            // their results are seen when the last participant leaves.
             match word.compare_exchange_weak(now, pack(&rest), Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => return Some(taken),
@@ -173,14 +174,14 @@ impl Parts {
         }
     }
 
-    /// What an owner claims: less towards the end, so that others can have some.
+    /// The piece that an owner claims: smaller towards the end, so that others can have some.
     fn piece(&self, left: &Range<u32>) -> Range<u32> {
         let count = left.len() as u32;
         let piece = (count / 2).clamp(self.least, self.most).min(count);
         left.start..left.start + piece
     }
 
-    /// What others take: all of what is too short to be divided.
+    /// The range that others take: a part that is too short to be divided as a whole.
     fn half(&self, left: &Range<u32>) -> Range<u32> {
         let count = left.len() as u32;
         let kept = if count > self.least { count / 2 } else { 0 };
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Pieces in the order in which one who is alone claims them.
+    /// Pieces in the order in which a lone worker claims them.
     fn pieces(groups: Range<u32>, parts: usize, (least, most): (u64, u64)) -> Vec<Range<u32>> {
         let parts = Parts::new(groups, parts, Neighbours(least, most));
         std::iter::from_fn(|| parts.claim(Some(0))).collect()
@@ -229,7 +230,7 @@ mod tests {
         assert_eq!(claimed.into_iter().flatten().count(), 300);
     }
 
-    /// When each of so many workers ends, where this is what groups cost.
+    /// The time at which each of so many workers ends, if groups have this cost.
     fn ends(count: u32, workers: usize, division: Division, cost: impl Fn(u32) -> u64) -> Vec<u64> {
         let parts = Parts::new(0..count, workers, division);
         let mut ends = vec![0; workers];
@@ -244,7 +245,7 @@ mod tests {
         ends
     }
 
-    /// A quarter takes a hundred times as long as the rest: whoever had to do all of it would end last by far.
+    /// A quarter takes a hundred times as long as the rest: a worker that had to do all of it would end last by far.
     #[test]
     fn groups_of_different_length_end_together() {
         let cost = |group| if group < 16 { 100 } else { 1 };
@@ -258,11 +259,12 @@ mod tests {
                 assert!(spread <= 100, "{spread} with {workers}, {division:?}");
             }
         }
-        // What is claimed at once is nobody else's.
+        // A piece that is claimed at once is nobody else's.
         assert!(spread(2, Neighbours(16, 64)) > 1000);
     }
 
-    /// When all have ended, if the next group is always begun by who is free first.
+    /// The time at which all have ended, if the worker that is free first always begins the next
+    /// group.
     fn list_scheduled(count: u32, workers: usize, cost: impl Fn(u32) -> u64) -> u64 {
         let mut ends = vec![0; workers];
         for group in 0..count {
@@ -346,7 +348,7 @@ mod models {
     fn every_group_is_claimed_once() {
         loom::model(|| {
             let parts = Arc::new(Parts::new(0..6, 2, Division::Neighbours(1, 1)));
-            // What is left is another's, who does not come.
+            // The rest is another worker's, which does not come.
             assert!((0..3).all(|group| parts.claim(Some(0)) == Some(group..group + 1)));
             let claim = |parts: &Parts, own| {
                 std::iter::from_fn(|| parts.claim(own))

@@ -1,11 +1,13 @@
-//! Long tasks that became ready together, to be taken one by one, each once.
+//! The shared batch: long tasks that became ready together, to be taken one by one, each once.
 //!
-//! Many come for them in the same moment. Of a ring each takes the first by an exchange, which fails whenever another was
-//! quicker. Here each clears the bit of the task it takes, and mostly it is alone to want that one: a worker has the
-//! [habit](Habit) to begin with the task that is where it began the last time. Programs repeat themselves, so its data is in
-//! that worker's cache. Whoever is done with its first task takes the others in order: the longest of them must not be last.
+//! Many workers come for them in the same moment. From a ring each would take the first by an exchange, which fails
+//! whenever another worker was quicker. Here each clears the bit of the task that it takes, and mostly it is alone to
+//! want that one. A worker has the [habit](Habit) to begin in the slot in which it began the last time: programs repeat
+//! themselves, so the task's data is in that worker's cache. After its first task a worker takes the others in order: the
+//! longest of them must not be last.
 //!
-//! The owner puts tasks on the shared batch only when none is left, and into empty slots only: who has taken a task empties its slot.
+//! The owner puts tasks on the shared batch only when none is left, and into empty slots only: a worker that has taken a
+//! task empties its slot.
 
 use quipu_scheduler::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -21,16 +23,17 @@ pub(crate) const SLOTS: usize = 2;
 pub(crate) struct SharedBatch {
     /// The slots of tasks that are left, a bit each.
     left: AtomicU64,
-    /// How often tasks were put there.
+    /// The number of times that tasks were put there.
     times: AtomicU64,
     slots: Box<[AtomicU64]>,
 }
 
-/// Where a worker begins when tasks were put on a shared batch: where it began the last time.
+/// The slot in which a worker begins when tasks were put on a shared batch: the one in which it began the last time.
 #[derive(Debug, Default)]
 pub(crate) struct Habit {
     slot: Cell<u32>,
-    /// The shared batch that it last took of, and how often tasks had been put there.
+    /// The shared batch that it last took of, and the number of times that tasks had been put
+    /// there.
     time: Cell<(usize, u64)>,
 }
 
@@ -58,13 +61,13 @@ impl SharedBatch {
         }
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.left.load(Ordering::Relaxed).count_ones() as usize
     }
 
-    /// Puts tasks there, the first first, as many as fit; gives how many: none while there are some. Owner only.
+    /// Puts tasks there, the first one first, as many as fit. Gives their number: none while there are some. Owner only.
     pub(crate) fn put(&self, tasks: &[u64]) -> usize {
         let count = tasks.len().min(SLOTS);
         let slots = &self.slots[..count];
@@ -195,8 +198,8 @@ mod models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// While the owner takes tasks and puts others there, another takes some: each is taken once, and what was written
-    /// before it was put there is seen.
+    /// While the owner takes tasks and puts others there, another takes some: each is taken once, and its taker sees all
+    /// writes from before it was put there.
     #[test]
     fn every_task_is_had_once() {
         loom::model(|| {
@@ -221,7 +224,7 @@ mod models {
                     written[*task as usize].store(7, Ordering::Relaxed);
                 }
                 let put = shared_batch.put(tasks);
-                // What does not fit is the owner's own.
+                // Tasks that do not fit are the owner's own.
                 had.extend(&tasks[put..]);
                 had.extend(take(&shared_batch, &written, &habit));
             }

@@ -1,10 +1,9 @@
 //! Sleep and wake-up of workers: no work is left lying, and a pool without work
 //! spends no time.
 //!
-//! Waking a sleeping thread costs the waker about 6 µs and takes 15 to 25 µs;
-//! finding a spinning one costs nothing. So a worker without work spins for
-//! about 20 µs before it sleeps, and whoever makes work looks for a spinning
-//! worker before it wakes one.
+//! Waking a sleeping thread costs the waker time, and takes longer still; finding a spinning one
+//! costs nothing. So a worker without work spins for a while before it sleeps, and a thread that
+//! adds work looks for a spinning worker before it wakes one.
 //!
 //! Protocol:
 //!
@@ -14,15 +13,14 @@
 //!    ([`Sleep::announce`], which ends in a fence), and looks *once more*.
 //! 3. If it finds nothing it parks until its own flag says it was chosen. If it
 //!    finds something it takes itself out again ([`Sleep::retract`]).
-//! 4. Whoever adds work does so first, then fences, then looks for spinners and
-//!    sleepers ([`Sleep::wake_one`]). Either it sees the sleeper, or the sleeper
-//!    sees the work in its last look. A thread that has taken tasks out of sight does
-//!    the same when it has put them back, since others may have looked for the last
-//!    time meanwhile. A worker that puts tasks into its own deque does the same before
-//!    it runs the next task, which may block.
-//! 5. A worker that stops looking, for it found work or has something else to do,
-//!    wakes another if there may be more: that somebody looked may have been the
-//!    reason that nobody was woken. One that found it in its last look does so too.
+//! 4. A thread that adds work does so first, then fences, then looks for spinners and sleepers
+//!    ([`Sleep::wake_one`]). Either it sees the sleeper, or the sleeper sees the work in its last
+//!    look. A thread that has taken tasks out of sight does the same when it has put them back,
+//!    since others may have looked for the last time meanwhile. A worker that puts tasks into its
+//!    own deque does the same before it runs the next task, which may block.
+//! 5. A worker that stops looking, for it found work or has something else to do, wakes another if
+//!    there may be more: perhaps no worker was woken because this one looked. A worker that found
+//!    work in its last look does so too.
 
 use quipu_scheduler::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -30,7 +28,7 @@ use quipu_scheduler::sync::{AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) const MAX_WORKERS: usize = 64 * WORDS;
 const WORDS: usize = 4;
 
-/// Who sleeps and who spins.
+/// The workers that sleep, and the number of those that spin.
 pub(crate) struct Sleep {
     sleepers: [AtomicU64; WORDS],
     spinning: AtomicU32,
@@ -52,8 +50,8 @@ impl Sleep {
         self.spinning.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Stops spinning with something to do; true if this was the last spinner,
-    /// who should see whether there is more. It sees all that nobody was woken for.
+    /// Stops spinning with something to do; true if this was the last spinner, which should look
+    /// for more tasks. It sees all tasks for which no worker was woken.
     pub(crate) fn stop_spinning(&self) -> bool {
         let was_last = self.spinning.fetch_sub(1, Ordering::SeqCst) == 1;
         if was_last {
@@ -92,20 +90,20 @@ impl Sleep {
         self.waking.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// True if somebody looks for work.
+    /// True if a worker looks for work.
     #[inline]
     pub(crate) fn someone_spins(&self) -> bool {
         self.spinning.load(Ordering::Relaxed) != 0
     }
 
-    /// How many look for work already, or are about to.
+    /// The number of workers that look for work already, or are about to.
     #[inline]
     pub(crate) fn looking(&self) -> usize {
         let looking = self.spinning.load(Ordering::Relaxed) + self.waking.load(Ordering::Relaxed);
         looking as usize
     }
 
-    /// True if somebody sleeps.
+    /// True if a worker sleeps.
     #[inline]
     pub(crate) fn someone_sleeps(&self) -> bool {
         self.sleepers
@@ -113,12 +111,12 @@ impl Sleep {
             .any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// How many sleep, or were chosen and are not back yet.
+    /// The number of workers that sleep, or were chosen and are not back yet.
     pub(crate) fn asleep_or_waking(&self) -> usize {
         self.asleep() + self.waking.load(Ordering::Relaxed) as usize
     }
 
-    /// How many sleep.
+    /// The number of workers that sleep.
     pub(crate) fn asleep(&self) -> usize {
         let asleep: u32 = self
             .sleepers
@@ -128,8 +126,8 @@ impl Sleep {
         asleep as usize
     }
 
-    /// After work was added: chooses a sleeper among `allowed` to be unparked,
-    /// unless somebody already looks for work.
+    /// Called after work was added: chooses a sleeper among `allowed` to be unparked, unless a
+    /// worker already looks for work.
     pub(crate) fn wake_one(&self, allowed: &Workers) -> Option<usize> {
         fence(Ordering::SeqCst);
         if self.spinning.load(Ordering::SeqCst) != 0 {
@@ -138,7 +136,8 @@ impl Sleep {
         self.choose(allowed)
     }
 
-    /// After work was added: as [`wake_one`](Self::wake_one), and not while somebody is being woken, who will look.
+    /// Called after work was added: as [`wake_one`](Self::wake_one), but not while a worker is being woken, which will
+    /// look.
     pub(crate) fn wake_unless_somebody_looks(&self, allowed: &Workers) -> Option<usize> {
         fence(Ordering::SeqCst);
         if self.looking() != 0 {
@@ -147,7 +146,7 @@ impl Sleep {
         self.choose(allowed)
     }
 
-    /// Chooses a sleeper even if somebody looks for work.
+    /// Chooses a sleeper even if a worker looks for work.
     pub(crate) fn choose(&self, allowed: &Workers) -> Option<usize> {
         for (index, word) in self.sleepers.iter().enumerate() {
             let mut bits = word.load(Ordering::SeqCst) & allowed.0[index];
@@ -271,8 +270,8 @@ mod models {
         });
     }
 
-    /// A running command offers two tasks while one worker is being woken and another sleeps. Nobody may have been woken for
-    /// either: who finds one sees to the other.
+    /// A running command offers two tasks while one worker is being woken and another sleeps. Perhaps no worker was woken
+    /// for either: the one that finds a task sees to the other.
     #[test]
     fn who_is_being_woken_sees_to_the_rest() {
         loom::model(|| {
@@ -344,8 +343,8 @@ mod models {
         });
     }
 
-    /// While one worker looks for work and another sleeps, two pieces of it are added. Nobody may
-    /// have been woken for either, as somebody was looking: who finds one sees to the other.
+    /// While one worker looks for work and another sleeps, two pieces of it are added. Perhaps no worker was woken for
+    /// either, as one was looking: the one that finds a piece sees to the other.
     #[test]
     fn who_stops_looking_sees_to_the_rest() {
         loom::model(|| {

@@ -1,8 +1,8 @@
 //! A launch that several workers share.
 //!
-//! Participants claim pieces of it until none is left ([`Parts`]). The first invites others ([`Invitation`]), or hands
-//! in *tickets* where not all workers may come. Each participant, each who may still come and each ticket counts; whoever
-//! takes the count to zero finishes the command.
+//! Participants claim pieces of it until none is left ([`Parts`]). The first invites others ([`Invitation`]), or hands in
+//! *tickets* where not all workers may come. Each participant, each invited worker that may still come and each ticket
+//! counts. The one that takes the count to zero finishes the command.
 //!
 //! [`Invitation`]: super::invitation::Invitation
 
@@ -28,27 +28,28 @@ pub(crate) struct Split {
     failed: AtomicBool,
     error: Mutex<Option<Error>>,
     pub(crate) device: u32,
-    /// Whose invitation it is that others come by, and which; if there is one.
+    /// The place and the number of the invitation by which others come, if there is one.
     invitation: Option<(usize, Number)>,
 }
 
-/// One that is counted of those who share a launch, which is there until the last has [left](Participation::leave).
+/// One participation that is counted in a shared launch. The launch is there until the last has
+/// [left](Participation::leave).
 pub(crate) struct Participation(NonNull<Split>);
 
-/// One of those who share a launch, handed in.
+/// One participation in a shared launch, handed in.
 pub(crate) struct Ticket {
     pub(crate) split: Participation,
     /// The next in the list of tasks that it is in.
     pub(crate) link: Cell<u64>,
 }
 
-// SAFETY: the command is only looked at until the last participant takes it;
-// arguments are plain pointers to what the command may touch.
+// SAFETY: the command is only looked at until the last participant takes it; arguments are plain
+// pointers to memory that the command may touch.
 unsafe impl Send for Split {}
 // SAFETY: as above.
 unsafe impl Sync for Split {}
 
-// SAFETY: what a participant does with the launch, it may do on any thread.
+// SAFETY: a participant may do its work on the launch on any thread.
 unsafe impl Send for Participation {}
 
 impl Deref for Participation {
@@ -81,7 +82,8 @@ impl Participation {
         Self(NonNull::from(Box::leak(split)))
     }
 
-    /// So many more, as whose invitation: a word for each of them. By the first, before there are others.
+    /// Counts so many more, which come by this invitation; gives the word for each of them. Called by the first, before
+    /// there are others.
     pub(crate) fn invite(&mut self, count: u32, place: usize, number: Number) -> u64 {
         // SAFETY: there is nobody else.
         let split = unsafe { self.0.as_mut() };
@@ -90,10 +92,10 @@ impl Participation {
         self.0.expose_provenance().get() as u64
     }
 
-    /// One who was invited.
+    /// The participation of a worker that was invited.
     ///
     /// # Safety
-    /// For each who was counted as invited once, with the word of the invitation.
+    /// Called once for each worker that was counted as invited, with the word of the invitation.
     pub(crate) unsafe fn invited(word: u64) -> Self {
         let pointer = std::ptr::with_exposed_provenance_mut(word as usize);
         // SAFETY: as the caller says, it is of a launch that is there.
@@ -106,7 +108,7 @@ impl Participation {
         Self(self.0)
     }
 
-    /// So many of those who were invited do not come.
+    /// Takes so many invited workers, which do not come, off the count.
     pub(crate) fn without(&self, count: u32) {
         // This one is counted: it is not the last.
         self.counted.fetch_sub(count, Ordering::Relaxed);
@@ -131,12 +133,12 @@ impl Split {
         &self.command
     }
 
-    /// How many pieces of the least size are left to claim.
+    /// The number of pieces of the least size that are left to claim.
     pub(crate) fn pieces_left(&self) -> usize {
         self.groups.pieces_left()
     }
 
-    /// Whose invitation others come by, and which.
+    /// The place and the number of the invitation by which others come.
     pub(crate) fn invitation(&self) -> Option<(usize, Number)> {
         self.invitation
     }
@@ -159,7 +161,7 @@ impl Split {
             Some(error)
         };
         drop(first);
-        // With nothing locked: what an error carries is a user's code.
+        // With nothing locked: an error carries a user's code.
         drop(later);
     }
 }

@@ -61,7 +61,7 @@ fn a_worker_is_woken_for_what_a_guest_leaves() {
 
         let team = pool.team(number);
         let injector = &team.injectors[level(priority)];
-        // Where the guest puts the other one back.
+        // The list into which the guest puts the other one back.
         let held = lock(&injector.older);
         let guest = std::thread::spawn({
             let pool = pool.clone();
@@ -90,8 +90,8 @@ fn a_worker_is_woken_for_what_a_guest_leaves() {
     }
 }
 
-/// A worker that was woken for its sub-device's task finds something else to do, and others look meanwhile who may not
-/// run that task: it must wake one that may, which sleeps.
+/// A worker that was woken for its sub-device's task finds something else to do, and others that may not run that task
+/// look meanwhile: it must wake one that may, which sleeps.
 #[test]
 fn a_worker_with_something_else_to_do_wakes_another_for_its_sub_device() {
     let (pool, device, context) = pool_of(NonZero::new(4).unwrap());
@@ -120,13 +120,13 @@ fn a_worker_with_something_else_to_do_wakes_another_for_its_sub_device() {
     while pool.sleep.asleep() < 4 {
         std::thread::yield_now();
     }
-    // It is there again, and the wake for it was worker 2's, who has taken something else.
+    // It is there again, and the wake for it was that of worker 2, which has taken something else.
     let team = pool.team(number);
     assert!(team.workers.contains(2) && team.range.len() == 2);
     pool.elsewhere.fetch_add(1, Ordering::Relaxed);
     team.injectors[level(Priority::Normal)].push(taken.expect("nobody else takes it"));
     pool.pass_on_wake(2, false);
-    // Who waits for the task would run it.
+    // A thread that waits for the task would run it.
     runs.recv_timeout(std::time::Duration::from_secs(60))
         .unwrap();
 }
@@ -150,7 +150,7 @@ impl quipu_scheduler::operation::NativeKernel for Ranges {
     }
 }
 
-/// Keeps so many workers busy, each until what it is told by is dropped.
+/// Keeps so many workers busy, each until its sender is dropped.
 fn occupy(device: &Device, context: &Context, workers: usize) -> Vec<(mpsc::Sender<()>, Event)> {
     let (tell, told) = mpsc::channel();
     let occupied = (0..workers).map(|_| {
@@ -166,8 +166,8 @@ fn occupy(device: &Device, context: &Context, workers: usize) -> Vec<(mpsc::Send
     occupied.collect()
 }
 
-/// A command that ends runs what it has made ready itself. Nobody else can come for that, nor can anybody where others were
-/// to have a turn, and there are none.
+/// A command that ends runs its dependant itself. No other worker can come for that, nor for a turn of others, where
+/// there are none.
 #[test]
 fn a_chain_is_shown_to_nobody() {
     const LENGTH: usize = 2 * 64 + 6;
@@ -329,7 +329,7 @@ fn what_was_to_be_next_is_everybodys_while_something_urgent_runs() {
     }
 }
 
-/// Who leaves little tasks to others comes when invited all the same.
+/// A worker that leaves little tasks to others comes when invited all the same.
 #[test]
 fn invitations_are_told_from_tasks_by_who_looks() {
     let (pool, _device, _context) = pool_of(NonZero::<usize>::MIN);
@@ -345,11 +345,11 @@ fn invitations_are_told_from_tasks_by_who_looks() {
     pool.sleep.stop_spinning();
 }
 
-/// Who knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as that, and does so
-/// once, not each time.
+/// A worker that knows nothing of a kernel runs one group alone first. A thread that waits is a guest for as long as
+/// that, and does so once, not each time.
 #[test]
 fn a_guest_knows_what_the_one_before_it_has_measured() {
-    // Where there is one worker, nothing is shared.
+    // With one worker, nothing is shared.
     let workers = NonZero::new(2).unwrap();
     let (pool, device, context) = pool_of(workers);
     let queue = context.queue(&device, QueueOptions::default()).unwrap();
@@ -420,8 +420,8 @@ fn last_byte(queue: &Queue, memory: &MemoryRef) -> u8 {
     byte[0]
 }
 
-/// The only worker takes from its deque without a fence, so nobody else may take of it. (A guest that does may be running
-/// what that worker runs, too.)
+/// The only worker takes from its deque without a fence, so no other thread may take from it. (A guest that does may be
+/// running the same task as that worker.)
 #[test]
 fn a_guest_takes_nothing_of_the_only_workers_deque() {
     for workers in [1, 2] {
@@ -488,7 +488,7 @@ impl tracing::Subscriber for WaitsItself {
     }
 }
 
-/// A command waits on the only worker, and what is called within that wait waits, too. Afterwards the worker sleeps as one.
+/// A command waits on the only worker, and code within that wait waits, too. Afterwards the worker sleeps as one.
 fn wait_within_a_wait(label: &str, wait: impl FnOnce(Event, WaitsItself) + Send + 'static) {
     let (pool, device, context) = pool_of(NonZero::<usize>::MIN);
     let queue = context.queue(&device, QueueOptions::default()).unwrap();
@@ -528,8 +528,8 @@ fn a_clock_may_wait_within_the_wait_that_it_times() {
 
 #[test]
 fn a_subscriber_may_wait_within_the_wait_that_it_hears_of() {
-    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of another test, which
-    // has none, and waits as long.
+    // As long as there is but one subscriber, `tracing` takes the thread that first logs somewhere for all: one of
+    // another test, which has none, and waits as long.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     log_waits_longer_than(Some(Duration::from_millis(1)));
     wait_within_a_wait("by a subscriber", |event, subscriber| {
@@ -651,13 +651,13 @@ impl Clock for Patient {
     }
 
     fn park(&self, _: Duration) {
-        // For what was put there without a word.
+        // For tasks that were put there without a wake.
         self.pool.wake_for(POOL_DEVICE);
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 
-/// Who helps has commands at hand that nobody else sees. A clock may block.
+/// A thread that helps has commands at hand that no other thread sees. A clock may block.
 #[test]
 fn who_has_to_read_a_users_clock_keeps_nothing_to_itself() {
     let (pool, device, context) = pool_of(NonZero::<usize>::MIN);

@@ -1,17 +1,18 @@
-//! The pool's threads, and which of them is which worker.
+//! The pool's threads, and their roles as workers.
 //!
 //! A *worker* is a role: a number, a deque, a place among the sleepers. Mostly a
 //! thread keeps its role for life. But a command may wait for others, on its
 //! thread: when there is something to do meanwhile, that thread gives its role to
 //! a spare one, and sleeps. When its command is over it becomes a spare itself.
 //!
-//! So a command that waits costs a sleeping thread and no worker; and nothing is
-//! ever run on the stack of a command that waits: what was run there might wait
-//! for that very command, and neither could end.
+//! So a command that waits costs a sleeping thread and no worker. Nothing is ever run on the stack
+//! of a command that waits: a command that ran there might wait for that very command, and neither
+//! could end.
 //!
-//! Nobody waits for a thread of the pool to end. The pool's last command is over before the pool ends, but the thread that
-//! ended it may still be inside of a user's code: a callback, a subscriber of the log, a destructor of a thread-local. That
-//! code may need what the thread that drops the pool holds, as a lock. Each thread keeps the pool until it ends.
+//! Nobody waits for a thread of the pool to end. The pool's last command is over before the pool ends, but the thread
+//! that ended it may still be inside of a user's code: a callback, a subscriber of the log, a destructor of a
+//! thread-local. That code may need a lock that the thread that drops the pool holds. Each thread keeps the pool until it
+//! ends.
 
 use super::worker::Worker;
 use super::{MAX_WORKERS, Pool, lock};
@@ -28,7 +29,7 @@ const MOST_THREADS: usize = MAX_WORKERS + 4096;
 pub(super) struct WorkerThreads {
     /// The cores of the workers, in turn.
     pin: Box<[usize]>,
-    /// Who is which worker.
+    /// The thread of each worker.
     posts: Box<[Mutex<Option<Thread>>]>,
     threads: Mutex<Threads>,
 }
@@ -36,7 +37,7 @@ pub(super) struct WorkerThreads {
 #[derive(Default)]
 struct Threads {
     spares: Vec<Arc<Spare>>,
-    /// How many threads there are.
+    /// The number of threads.
     started: usize,
 }
 
@@ -73,7 +74,7 @@ impl WorkerThreads {
 }
 
 impl Pool {
-    /// Makes a spare or a new thread this worker, whom nobody is.
+    /// Makes a spare or a new thread this worker, which has no thread.
     ///
     /// # Errors
     /// If there are as many threads as there may be, or the system gives none.
@@ -108,8 +109,7 @@ impl Pool {
         Ok(())
     }
 
-    /// What a thread of the pool does, which starts as this worker. Traces show
-    /// it as this lane.
+    /// The life of a thread of the pool, which starts as this worker. Traces show it as this lane.
     fn thread_life(self: Arc<Self>, worker: usize, lane: u32) {
         let mut role = Some(worker);
         while let Some(worker) = role {

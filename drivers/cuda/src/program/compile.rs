@@ -36,17 +36,17 @@ pub struct Compiled {
     context: Arc<Context>,
     /// The most threads that a block of it can have.
     pub(crate) most_threads: u64,
-    /// Threads of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
+    /// The size of blocks of which a multiprocessor has room for the most threads; of several such sizes the one that is
     /// nearest to [`USUAL`].
     pub(crate) fitting_threads: u64,
-    /// And that most.
+    /// The most threads that a multiprocessor has room for.
     resident_threads: u64,
     /// Bytes that its blocks share, without those that a launch asks for.
     pub(crate) shared: u64,
     /// Registers of a thread, and bytes of memory of its own.
     registers: u64,
     private: u64,
-    /// What it was printed from and as.
+    /// The code that it was printed from, and the printed text's description.
     code: Arc<dyn Any + Send + Sync>,
     pub(crate) printed: Printed,
 }
@@ -57,7 +57,7 @@ unsafe impl Send for Compiled {}
 unsafe impl Sync for Compiled {}
 
 impl Compiled {
-    /// What the compiler has made of it.
+    /// The limits of the compiled kernel.
     pub(crate) fn attributes(&self) -> KernelAttributes {
         let mut attributes = KernelAttributes::new(self.most_threads);
         attributes.preferred_block_threads = Some(self.fitting_threads);
@@ -82,7 +82,7 @@ impl Compiled {
 impl Drop for Compiled {
     fn drop(&mut self) {
         let _entered = self.context.enter();
-        // SAFETY: nobody launches its function any more: whoever does has a reference to this.
+        // SAFETY: nobody launches its function any more: a launch has a reference to this.
         let code = unsafe { sys::cuModuleUnload(self.module) };
         if let Err(error) = named("cuModuleUnload", code) {
             quietly(|| tracing::debug!(reason = error.text(), "a module was not unloaded"));
@@ -93,7 +93,7 @@ impl Drop for Compiled {
 /// Compiles code for a device.
 ///
 /// # Errors
-/// What cannot be printed; what the compiler says of it, with the user's lines.
+/// The error of code that cannot be printed; the compiler's error, with the user's lines.
 pub(crate) fn compile(
     device: &Device,
     code: &Arc<dyn Any + Send + Sync>,
@@ -159,7 +159,7 @@ fn build(device: &Device, printed: &Printed) -> Result<Vec<u8>> {
     Ok(output.image)
 }
 
-/// Keeps what a kernel was compiled from and to, for people.
+/// Keeps a kernel's source and the compiler's output, for people.
 fn keep(
     folder: &Path,
     key: &Key,
@@ -253,7 +253,7 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     named("cuFuncSetAttribute", code)
 }
 
-/// See [`Compiled::fitting_threads`]; and how many there is room for.
+/// See [`Compiled::fitting_threads`]; and the number for which there is room.
 fn fitting_threads(function: CUfunction, most: u64) -> Called<(u64, u64)> {
     let mut best = (0, 0, most);
     for threads in (WARP..=most).step_by(WARP as usize) {

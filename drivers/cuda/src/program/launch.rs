@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct FaultRead {
     /// Loaded until the kernel is over.
     compiled: Arc<Compiled>,
-    /// None if the kernel cannot fail.
+    /// The record; none if the kernel cannot fail.
     record: Option<Record>,
 }
 
@@ -42,7 +42,7 @@ impl FaultRead {
         }
     }
 
-    /// What the record says, once the kernel is over.
+    /// The result in the record, once the kernel is over.
     pub(crate) fn outcome(&self, kernel: &str) -> Result<()> {
         let words = self.record.as_ref().map(Record::words);
         match words.and_then(|words| self.compiled.printed.fault(&words)) {
@@ -80,7 +80,7 @@ impl Values {
         }
     }
 
-    /// Where each is.
+    /// The address of each.
     fn pointers(&mut self) -> SmallVec<[*mut c_void; INLINE]> {
         let first = self.bytes.as_mut_ptr();
         let place = |start: &usize| {
@@ -91,14 +91,14 @@ impl Values {
     }
 }
 
-/// What a launch is made with.
+/// The parts of a launch.
 pub(crate) struct Launch<'a> {
     pub(crate) device: &'a Device,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
     /// The command's accesses, in order.
     pub(crate) arguments: &'a [PackedAccess],
-    /// Where their memory begins on the device.
+    /// The start of their memory on the device.
     pub(crate) memories: SmallVec<[CUdeviceptr; 4]>,
 }
 
@@ -254,7 +254,7 @@ impl Launch<'_> {
         .into())
     }
 
-    /// Gathers what is passed for each parameter of a printed kernel.
+    /// Gathers the value of each parameter of a printed kernel.
     fn pass(
         &self,
         module: &Module,

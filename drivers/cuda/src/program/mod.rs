@@ -1,10 +1,10 @@
 //! Programs: code that launches bring along, compiled for a device.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `compile` | from code to a kernel: printing, compiling, build logs |
 //! | `nvrtc` | the compiler |
-//! | `launch` | from what a launch passes to calls; faults |
+//! | `launch` | from a launch's parameters to calls; faults |
 
 mod compile;
 mod launch;

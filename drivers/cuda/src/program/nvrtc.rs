@@ -1,4 +1,4 @@
-//! NVRTC, the compiler, from where the system or the user has it.
+//! NVRTC, the compiler, of the system's or the user's installation.
 //!
 //! It is looked for as `QUIPU_NVRTC` says (a path, or a name), by its usual names, and in the usual folders of CUDA's
 //! toolkit. It is loaded here and not by `cudarc`, which knows only names, and ends the process if none is there.
@@ -33,7 +33,7 @@ struct Functions {
     cubin: Get,
 }
 
-/// How a text is asked for: its size, then it.
+/// The two calls for a text: its size, then it.
 struct Get {
     size: unsafe extern "C" fn(Object, *mut usize) -> c_int,
     bytes: unsafe extern "C" fn(Object, *mut c_char) -> c_int,
@@ -42,14 +42,14 @@ struct Get {
 /// See the module.
 pub(super) struct Nvrtc {
     functions: Functions,
-    /// Of the compiler, as `13.0`.
+    /// The version of the compiler, as `13.0`.
     pub(super) version: String,
-    /// What it compiles for, as `90`.
+    /// The architectures that it compiles for, as `90`.
     architectures: Vec<u32>,
     _library: Library,
 }
 
-/// What came of a text.
+/// The result of a compilation.
 pub(super) struct Output {
     /// Code for `cuModuleLoadData`: machine code, or PTX that ends with a zero.
     pub(super) image: Vec<u8>,
@@ -58,7 +58,7 @@ pub(super) struct Output {
     pub(super) log: String,
 }
 
-/// Why there is no code.
+/// The reason for which there is no code.
 pub(super) enum Problem {
     /// The text is wrong.
     Refused(String),
@@ -70,13 +70,13 @@ impl Nvrtc {
     /// The process's.
     ///
     /// # Errors
-    /// Where it was looked for.
+    /// The places in which it was looked for.
     pub(super) fn get() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
         LOADED.get_or_init(load).as_ref().map_err(String::clone)
     }
 
-    /// The option that says what to compile for, and whether that is machine code.
+    /// The option for the target of a compilation, and true if that is machine code.
     pub(super) fn target(&self, capability: u32) -> (String, bool) {
         let known = |architecture: &&u32| **architecture <= capability;
         match self.architectures.iter().filter(known).max() {
@@ -183,7 +183,7 @@ impl Drop for Program<'_> {
     }
 }
 
-/// Where a toolkit keeps the libraries of this processor.
+/// The folder in which a toolkit keeps the libraries of this processor.
 const TARGET: &str = if cfg!(target_arch = "aarch64") {
     "targets/sbsa-linux/lib"
 } else {
@@ -213,7 +213,7 @@ fn version_of(folder: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }
 
-/// Where the library may be.
+/// The places in which the library may be.
 fn places() -> Result<Vec<PathBuf>, Misused> {
     let names = [
         "libnvrtc.so",

@@ -1,5 +1,5 @@
-//! [Batches](crate::batch) in the ledger: which commands become one, and whether it may leave. Bookkeeping only, as all
-//! of the ledger.
+//! [Batches](crate::batch) in the ledger: their commands, and whether each may leave. Bookkeeping only, as all of the
+//! ledger.
 //!
 //! ```text
 //!  Gathering ──▶ Making ──▶ Made ──▶ Away ──▶ gone
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! 1. A command is *blocked* if it waits for something outside the domain, or for a command that is. Blocked commands of
-//!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for what came
-//!    before its first. So nothing that a batch waits for waits for a part of it.
-//!    Commands that are known to take long are none of a batch, and the fewer are the longer they take: what waits for one of
-//!    them on the device waits for all.
-//! 2. The drain thread gathers what a batch is made of. When it has caught up and the batch is full, or nothing has come
+//!    a device that come one after the other are a batch, as long as each waits for others of the batch, or for commands
+//!    before its first. So no command that a batch waits for waits for a part of it. Commands that are known to take long
+//!    are not part of a batch, and the longer commands take the fewer a batch has: a command that waits for one of them
+//!    on the device waits for all.
+//! 2. The drain thread gathers the plan of a batch. When it has caught up and the batch is full, or no command has come
 //!    for a while, the batch is closed and made elsewhere.
 //! 3. When the turn of any of its commands comes, a batch either leaves whole, at once, or is dissolved. It stays only
 //!    while it is not made and its device has other batches to do.
@@ -48,7 +48,7 @@ pub(super) struct Made<V: Vendor> {
 }
 
 enum Stage<V: Vendor> {
-    /// So many of its commands are in the plan, which whoever gathers has.
+    /// So many of its commands are in the plan, which the thread that gathers has.
     Gathering(usize, Option<Plan<V>>),
     Making,
     Made(Arc<Made<V>>),
@@ -62,10 +62,10 @@ pub(super) struct Batch<V: Vendor> {
     /// The number of its first command.
     first: u64,
     members: Vec<Key>,
-    /// What they take together, in nanoseconds.
+    /// The time that they take together, in nanoseconds.
     takes: u64,
     stage: Stage<V>,
-    /// When the last joined it, on the process's clock.
+    /// The time at which the last joined it, on the process's clock.
     grown: u64,
     /// The turn of one of its commands has come.
     is_due: bool,
@@ -74,32 +74,32 @@ pub(super) struct Batch<V: Vendor> {
 /// The batches of a device.
 #[derive(Debug, Default)]
 pub(super) struct OfDevice {
-    /// That which more commands may join.
+    /// The batch that more commands may join.
     open: Option<BatchKey>,
-    /// Those that are not made, oldest first.
+    /// The batches that are not made, oldest first.
     gathering: VecDeque<BatchKey>,
-    /// How many commands are in those that are not on the device.
+    /// The number of commands in batches that are not on the device.
     here: usize,
-    /// How many are on the device.
+    /// The number of batches on the device.
     away: usize,
 }
 
-/// How a command goes whose turn it is.
+/// The way on which a command goes whose turn it is.
 pub(super) enum Forwarding {
     Alone,
     Whole(BatchKey),
     Later,
 }
 
-/// What it takes to put a batch on its device.
+/// The parts that are needed to put a batch on its device.
 pub(super) struct Whole<V: Vendor> {
     pub(super) batch: BatchKey,
     pub(super) device: usize,
     pub(super) members: Vec<(Key, CommandRef)>,
     pub(super) made: Arc<Made<V>>,
-    /// What its commands wait for on the device, outside of it.
+    /// The signals that its commands wait for on the device, outside of it.
     pub(super) waits: SmallVec<[V::Signal; 4]>,
-    /// The line of which one of them waits for the last command.
+    /// The line whose last command one of them waits for.
     pub(super) line: Option<usize>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Ungathered<V: Vendor> {
 pub(super) type Batches<V> = Slab<Batch<V>>;
 
 impl<V: Vendor> Ledger<V> {
-    /// How many batches there were.
+    /// The counts of batches.
     pub(crate) fn counts(&self) -> Counts {
         let ready = self.batches.iter().map(|(_, batch)| match batch.stage {
             Stage::Made(_) => batch.members.len() as u64,
@@ -262,7 +262,7 @@ impl<V: Vendor> Ledger<V> {
         None
     }
 
-    /// When a batch will be closed that has been gathered, if nothing joins it.
+    /// The time at which a gathered batch will be closed, if no command joins it.
     pub(super) fn settles(&self) -> Option<u64> {
         let open = self.lanes.iter().filter_map(|lane| {
             // Others are gathered first.
@@ -310,7 +310,7 @@ impl<V: Vendor> Ledger<V> {
         (entry.held, after)
     }
 
-    /// Keeps what was gathered of a batch, unless it was dissolved meanwhile.
+    /// Keeps the gathered plan of a batch, unless it was dissolved meanwhile.
     pub(super) fn gathered(&mut self, batch: BatchKey, gathered: Plan<V>) {
         if let Some(known) = self.batches.get_mut(batch)
             && let Stage::Gathering(_, plan) = &mut known.stage
@@ -370,7 +370,7 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// What is to be done with a command whose turn it is.
+    /// The way on which a command goes whose turn it is.
     pub(super) fn forwarding_of(&mut self, key: Key) -> Forwarding {
         let entry = self.entries.get(key);
         let Some(batch) = entry.and_then(|entry| entry.batch) else {
@@ -415,7 +415,7 @@ impl<V: Vendor> Ledger<V> {
         })
     }
 
-    /// A batch begins to leave; what that needs.
+    /// Begins the departure of a batch. Gives the parts that this needs.
     pub(super) fn begin_whole(&mut self, batch: BatchKey) -> Option<Whole<V>> {
         let known = self.batches.get(batch)?;
         let Stage::Made(made) = &known.stage else {
@@ -423,7 +423,7 @@ impl<V: Vendor> Ledger<V> {
         };
         let (made, device, keys) = (made.clone(), known.device, known.members.clone());
         let mut waits: SmallVec<[V::Signal; 4]> = SmallVec::new();
-        // Those of which one has a signal already that is all of theirs.
+        // Those with a signal that all of their commands share.
         let (mut seen, mut line) = (SmallVec::<[(Option<BatchKey>, Key); 4]>::new(), None);
         let mut members = Vec::with_capacity(keys.len());
         for key in keys {

@@ -22,7 +22,7 @@ use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Why a launch's code is not there.
+/// The reason for which a launch's code is not there.
 pub(super) enum Delay {
     Building,
     Never(Error),
@@ -38,8 +38,8 @@ pub(super) fn native_code<V: Vendor>(kernel: &str) -> Error {
     .into()
 }
 
-/// Has a kernel say what a launch passes to it. That may be a user's code, as that of how much a block shares: if it
-/// panics, the launch fails, and not the thread that happens to pump.
+/// Asks a kernel for the parameters of a launch. That may run a user's code, as for the size of a block's shared memory.
+/// If it panics, the launch fails, and not the thread that happens to pump.
 pub(super) fn pass(
     portable: &dyn PortableKernel,
     command: &CommandView,
@@ -159,7 +159,8 @@ impl<V: Vendor> Shared<V> {
         outcome.unwrap_or_else(never).map(Arc::new)
     }
 
-    /// What a kernel is on a device, with indices of 32 bits; compiled here, if it was not yet.
+    /// The limits of a kernel on a device, with indices of 32 bits; compiled here, if it was not
+    /// yet.
     pub(super) fn kernel_attributes(
         &self,
         device: usize,
@@ -173,7 +174,7 @@ impl<V: Vendor> Shared<V> {
         let device = self.device(device);
         let compiled = match self.programs.known_program(id) {
             Some(compiled) => compiled,
-            // Not for launches: one that waits for the same is told by who compiles it for it.
+            // Not for launches: one that waits for the same is told by the thread that compiles it for it.
             None => self.compiled(device, kernel, id.width)?,
         };
         self.vendor.attributes(device, &compiled).ok_or_else(|| {
@@ -186,7 +187,7 @@ impl<V: Vendor> Shared<V> {
         })
     }
 
-    /// The code of a launch, if the command is one that has any; what is passed to it comes to be in `passed`.
+    /// The code of a launch, if the command is one that has any; writes its parameters to `passed`.
     pub(super) fn code_of(
         self: &Arc<Self>,
         launch: Key,
@@ -211,7 +212,7 @@ impl<V: Vendor> Shared<V> {
         let compiled = match self.programs.known_program(id) {
             Some(compiled) => compiled,
             None => {
-                // First, so that whoever compiles it is not too early to say so.
+                // First, so that the thread that compiles it is not too early to say so.
                 self.ledger().expect_code(launch);
                 match self.find(id, launch, || Source::Launch(held)) {
                     Found::Built(outcome) => {
@@ -226,7 +227,7 @@ impl<V: Vendor> Shared<V> {
         Ok(Some(compiled))
     }
 
-    /// Has what is passed to a kernel be divided as suits its code.
+    /// Has a kernel's work divided as suits its code.
     pub(super) fn divide(
         &self,
         device: usize,
@@ -252,7 +253,7 @@ impl<V: Vendor> Shared<V> {
         if taken.has_codes() {
             return Ok(());
         }
-        // First, so that whoever compiles one is not too early to say so.
+        // First, so that a thread that compiles one is not too early to say so.
         self.ledger().expect_code(launch);
         let mut programs: HashMap<ProgramId, Option<Arc<V::Compiled>>> = HashMap::new();
         let mut codes = Vec::with_capacity(graph.len());
@@ -314,7 +315,7 @@ impl<V: Vendor> Shared<V> {
     }
 }
 
-/// Where the code of a program is from.
+/// The origin of the code of a program.
 enum Source {
     /// A launch, which is held.
     Launch(CommandRef),

@@ -4,18 +4,20 @@
 //!    or because each waits for the one before. So only the oldest of a line is looked at; and if the last of it has ended
 //!    well, so have all.
 //! 2. One thread at a time looks: one that waits for something if there is one, else the drain thread; none when nothing
-//!    is in flight. A command that finds nothing in flight, handed over by a thread that [sees to it](will_poll), is not worth
-//!    waking the drain thread for: its queue is not flushed yet, so somebody will yet [attend](Completions::attend), or wait.
-//!    Flushes are counted: a command that is put on its device after one may be nobody's but the drain thread's.
-//! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread has the device
-//!    call when the oldest command of each line ends that is not known to be brief, and sleeps. The call only wakes: a thread that sleeps because it waits
-//!    for something of this driver, if there is one, so that it is told by one wake and not by two; else the drain thread.
-//! 4. Devices call late: CUDA some 170 µs after the end, NVIDIA's OpenCL 17 ms; and one that is lost does not call at all.
-//!    So who sleeps looks from time to time all the same: when the end of a command comes that is known to take
-//!    so [long](super::durations), and [a small part](nap) later of the time that it has waited since, or in all.
-//! 5. While polling is [suspended](Completions::suspend) the drain thread looks at nothing whose queue asked for polling:
-//!    it has devices call for others, and looks when they do. Whoever suspended it looks.
-//! 6. What is noted is acted on by whoever [pumps](super::pump): the drain thread, or a host thread that does so anyway.
+//!    is in flight. A command that finds nothing in flight, handed over by a thread that [sees to it](will_poll), is not
+//!    worth waking the drain thread for: its queue is not flushed yet, so a thread will yet
+//!    [attend](Completions::attend), or wait. Flushes are counted: the drain thread may be the only one that looks for a
+//!    command that is put on its device after one.
+//! 3. After a while in which nothing has ended, and unless a queue asked for polling, the drain thread asks the device
+//!    for a call at the end of the oldest command of each line that is not known to be brief, and sleeps. The call only
+//!    wakes: a thread that sleeps because it waits for something of this driver, if there is one, so that it is told by
+//!    one wake and not by two; else the drain thread.
+//! 4. Devices call late, some of them by milliseconds; and one that is lost does not call at all. So a thread that sleeps
+//!    looks from time to time all the same: at the due end of a command whose [duration](super::durations) is known, and
+//!    else [late by a small part](nap) of the time that it has waited.
+//! 5. While polling is [suspended](Completions::suspend) the drain thread does not look at commands whose queue asked for
+//!    polling: it has devices call for others, and looks when they do. The thread that suspended it looks.
+//! 6. The thread that [pumps](super::pump) acts on notices: the drain thread, or a host thread that does so anyway.
 
 use super::durations::{Durations, Meter, Workload};
 use super::ledger::Key;
@@ -30,39 +32,40 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Orderin
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long one looks before one sleeps: longer than being woken takes.
+/// The time for which a thread looks before it sleeps: longer than waking it takes.
 const PATIENCE_NS: u64 = 100_000;
 
-/// How long the drain thread stays awake when nothing is in flight any more.
+/// The time for which the drain thread stays awake when nothing is in flight any more.
 const LINGER_NS: u64 = 20_000;
 
-/// For so long after a command was put on its device, or one has ended, the drain thread leaves it to who did so to look:
-/// mostly a thread that is about to wait.
+/// For so long after a command was put on its device, or one has ended, the drain thread leaves it to the thread that did
+/// so to look: mostly a thread that is about to wait.
 const GRACE_NS: u64 = 3_000;
 
-/// Which part of the time that it has waited a thread sleeps before it looks again.
+/// A thread sleeps for one in so many parts of the time that it has waited before it looks again.
 const NAP: u64 = 512;
 /// For how long at least: a look takes microseconds, too.
 const SHORTEST_NAP: Duration = Duration::from_micros(20);
-/// And at most, in nanoseconds, unless that is less than a thousandth of what it has waited.
+/// The longest sleep, in nanoseconds, unless that is less than a thousandth of the time that it has waited.
 const LONG_NAP_NS: u64 = 100_000;
-/// And at most in any case.
+/// The longest sleep in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// Which part of the time that it has looked in vain a thread that polls looks away, and for how long at most, in nanoseconds: others
-/// want the library's locks, and the core's other half.
+/// A thread that polls looks away for one in so many parts of the time that it has looked in vain, because others want
+/// the library's locks, and the core's other half. The next constant limits that time.
 const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
 
-/// Around the time that an end is due one does not sleep: for this part of the time from when one began to look until then, before it
-/// and after. Being woken takes some tens of microseconds, and a device is now quicker, now slower.
+/// A thread does not sleep around the time that an end is due: for one in so many parts of the time from when it began to
+/// look until then, before that time and after. A wake-up takes time, and a device is now quicker, now slower.
 const AWAKE: u64 = 16;
-/// And for no longer than this, before it and after, in nanoseconds.
+/// The longest time for which it does not sleep before an end is due, and after, in nanoseconds.
 const LONGEST_AWAKE_NS: u64 = 150_000;
 
-/// How long one sleeps before one looks again, that one began to look at `since` for what `expected` says when it ends: not at all
-/// around that time, and else so that one is late by a small part of what one has waited, or has waited longer than was expected.
+/// The time to sleep before the next look, for a thread that began to look at `since` for a command whose end is
+/// `expected`. It is zero around that time. Otherwise the look is late by a small part of the time that the thread has
+/// waited, or has waited longer than was expected.
 fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
     let usual = |since: u64| {
         let waited = now.saturating_sub(since);
@@ -80,8 +83,8 @@ fn nap(since: u64, expected: Option<u64>, now: u64) -> Duration {
     }
 }
 
-/// How long a thread that polls, and has looked in vain since that time, looks away, in nanoseconds: not at all when one who sleeps
-/// would be awake.
+/// The time, in nanoseconds, for which a thread that polls, and has looked in vain since `since`, looks away: zero when a
+/// thread that sleeps would be awake.
 fn away(since: u64, expected: Option<u64>, now: u64) -> u64 {
     match nap(since, expected, now) {
         Duration::ZERO => 0,
@@ -89,11 +92,11 @@ fn away(since: u64, expected: Option<u64>, now: u64) -> u64 {
     }
 }
 
-/// A command that is known to take no longer is not called for: who sleeps wakes when its end is due. A call takes the device
-/// some microseconds between two commands.
+/// The device is not asked to call for a command that is known to take no longer: a thread that sleeps wakes when its end
+/// is due. A call takes the device time between two commands.
 const BRIEF_NS: u64 = 5_000_000;
 
-/// How often a device is asked for a command's status before it is taken to be lost.
+/// The number of times that a device is asked for a command's status before it is taken to be lost.
 const TRIES: u32 = 1000;
 
 /// A command's end.
@@ -101,28 +104,29 @@ const TRIES: u32 = 1000;
 pub(super) struct Notice<V: Vendor> {
     /// The command.
     pub(super) key: Key,
-    /// How it ended. An error if that cannot be had any more: nobody knows whether the command is over.
+    /// Its result. An error if that cannot be had any more: nobody knows whether the command is
+    /// over.
     pub(super) result: Result<Result<(), V::Failure>, V::Failure>,
-    /// When the host heard of it, on the process's clock.
+    /// The time at which the host heard of it, on the process's clock.
     pub(super) seen: u64,
 }
 
-/// Some of them: mostly one, which is to cost no allocation.
+/// Notices: mostly one, which is to cost no allocation.
 pub(super) type Notices<V> = SmallVec<[Notice<V>; 2]>;
 
-/// What a look has found.
+/// The findings of a look.
 struct Ended<V: Vendor> {
     notices: Notices<V>,
-    /// How many of their queues ask for polling.
+    /// The number of those whose queues ask for polling.
     polled: usize,
-    /// When the first was seen, as its vendor says.
+    /// The time at which the first was seen, as its vendor says.
     seen: Option<u64>,
 }
 
 /// A command as it was put on its device.
 #[derive(Clone, Copy)]
 pub(super) struct Put {
-    /// When, as its [vendor](Vendor::now) says.
+    /// The time, as its [vendor](Vendor::now) says.
     pub(super) at: u64,
     pub(super) workload: Workload,
 }
@@ -142,28 +146,28 @@ pub(super) struct Watched<V: Vendor> {
     pub(super) key: Key,
     pub(super) device: usize,
     pub(super) line: usize,
-    /// What says that it is over.
+    /// The signal of its end.
     pub(super) signal: V::Signal,
-    /// Whether it is over if a later one of its line is.
+    /// True if it is over when a later one of its line is.
     pub(super) is_implied: bool,
-    /// Whether its signal is that of the one that came before it in its line.
+    /// True if its signal is that of the one that came before it in its line.
     pub(super) is_joined: bool,
     /// Its queue asks for polling.
     pub(super) polled: bool,
-    /// Somebody waits, or flushes its queue, unless that happened since.
+    /// A thread waits, or flushes its queue, unless that happened since.
     pub(super) seen_to: SeenTo,
     pub(super) put: Option<Put>,
 }
 
-/// How many flushes there were when a thread handed a command over that sees to it.
+/// The number of flushes at which a thread that sees to a command handed it over.
 pub(super) type SeenTo = Option<u64>;
 
 struct Line<V: Vendor> {
     /// Oldest first.
     watched: VecDeque<Watched<V>>,
-    /// How often the status of the oldest could not be had.
+    /// The number of times that the status of the oldest could not be had.
     failures: u32,
-    /// The command whose end the device calls for, and what it is to call.
+    /// The command whose end the device calls for, and the call.
     armed: Option<(Key, Arc<Call>)>,
     meter: Meter,
 }
@@ -172,33 +176,34 @@ struct Line<V: Vendor> {
 pub(crate) struct Completions<V: Vendor> {
     wakeup: Arc<Wakeup>,
     notices: Mutex<Notices<V>>,
-    /// There are notices.
+    /// True if there are notices.
     noted: AtomicBool,
-    /// What came since somebody looked.
+    /// The commands that came since the last look.
     fresh: Mutex<Vec<Watched<V>>>,
-    /// There is some.
+    /// True if there are any.
     is_fresh: AtomicBool,
-    /// By device, and its number there.
+    /// The lines by device, and by their numbers there.
     lines: Mutex<Vec<Vec<Line<V>>>>,
     in_flight: AtomicUsize,
-    /// Those in flight whose queues ask for polling, or whose device does not call.
+    /// The number of those in flight whose queues ask for polling, or whose device does not call.
     polled: AtomicUsize,
     /// Threads that wait, and look meanwhile.
     helpers: AtomicUsize,
-    /// How often a queue was flushed.
+    /// The number of flushes of queues.
     flushes: AtomicU64,
-    /// What came last was not seen to by who brought it.
+    /// True if the thread that brought the last command does not see to it.
     is_left: AtomicBool,
-    /// Polling is somebody else's as long as this is positive.
+    /// The user polls as long as this is positive.
     suspended: AtomicIsize,
-    /// Some line's oldest has not been asked to wake the drain thread.
+    /// True if some line's oldest has not been asked to wake the drain thread.
     unarmed: AtomicBool,
-    /// When something was last in flight that was new and nobody saw to, or ended.
+    /// The time at which a new command that no thread sees to was last in flight, or one ended.
     active: AtomicU64,
-    /// When there will be something to do for batches; zero if there will not. The drain thread's.
+    /// The time at which there will be something to do for batches; zero if there will not. The drain thread's.
     settles: AtomicU64,
     durations: Durations,
-    /// When the first of what is in flight is over, as far as is known; zero if it is not.
+    /// The time at which the first command in flight is over, as far as is known; zero if it is
+    /// not.
     expected: AtomicU64,
 }
 
@@ -226,7 +231,7 @@ impl<V: Vendor> Default for Completions<V> {
     }
 }
 
-/// A thread that waits, and looks at what is in flight meanwhile.
+/// A thread that waits, and looks at commands in flight meanwhile.
 pub(super) struct Helper<'a, V: Vendor>(&'a Completions<V>);
 
 impl<V: Vendor> Drop for Helper<'_, V> {
@@ -252,7 +257,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<V: Vendor> Completions<V> {
-    /// What wakes the drain thread.
+    /// The wakeup of the drain thread.
     pub(crate) fn wakeup(&self) -> Arc<Wakeup> {
         self.wakeup.clone()
     }
@@ -268,13 +273,13 @@ impl<V: Vendor> Completions<V> {
                 seen_to = watched.seen_to;
             }));
             self.is_fresh.store(true, Ordering::Relaxed);
-            // After that, for who arms what there is.
+            // After that, for the thread that arms those that there are.
             self.unarmed.store(true, Ordering::Relaxed);
-            // With the lock: who takes them takes these off again.
+            // With the lock: the thread that takes them takes these off again.
             if polled > 0 {
                 self.polled.fetch_add(polled, Ordering::SeqCst);
             }
-            // Of several, somebody may rely on the drain thread.
+            // Of several, one may be for a thread that relies on the drain thread.
             seen_to = seen_to.filter(|_| count == 1 && !self.is_in_flight());
             if seen_to.is_some() && self.is_left() {
                 self.is_left.store(false, Ordering::SeqCst);
@@ -287,14 +292,14 @@ impl<V: Vendor> Completions<V> {
             return;
         }
         self.active.store(clock::now_ns(), Ordering::Relaxed);
-        // Whoever helps leaves it when it ceases to.
+        // A thread that helps leaves it when it ceases to.
         if self.helpers.load(Ordering::SeqCst) > 0 {
             return;
         }
         self.leave();
     }
 
-    /// Leaves what is in flight to the drain thread.
+    /// Leaves commands in flight to the drain thread.
     fn leave(&self) {
         if !self.is_left.load(Ordering::Relaxed) {
             self.is_left.store(true, Ordering::SeqCst);
@@ -302,8 +307,8 @@ impl<V: Vendor> Completions<V> {
         self.nudge();
     }
 
-    /// Has the drain thread look at what there is to do, unless all that is in flight is the user's to poll for: then
-    /// whoever brings something else nudges, and so does whoever gives polling back.
+    /// Has the drain thread look at its work, unless all commands in flight are the user's to poll for. Then the thread
+    /// that brings another one nudges, and so does the thread that gives polling back.
     fn nudge(&self) {
         let polled = self.polled.load(Ordering::SeqCst);
         if !self.is_suspended() || polled < self.in_flight.load(Ordering::SeqCst) {
@@ -311,7 +316,7 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
-    /// What a thread says of a command that it hands over: whether it sees to the driver at this address.
+    /// A thread's promise about a command that it hands over: to see to the driver at this address.
     pub(super) fn seen_to(&self, driver: *const ()) -> SeenTo {
         will_poll(driver).then(|| self.flushes.load(Ordering::SeqCst))
     }
@@ -324,7 +329,7 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
-    /// Sees that somebody looks at what is in flight, if anything is.
+    /// Makes sure that a thread looks at commands in flight, if there are any.
     pub(super) fn attend(&self) {
         if !V::TELLS && self.is_in_flight() && self.helpers.load(Ordering::SeqCst) == 0 {
             self.leave();
@@ -341,24 +346,25 @@ impl<V: Vendor> Completions<V> {
         self.polled.load(Ordering::Relaxed) > 0
     }
 
-    /// This thread looks at what is in flight as long as this lives.
+    /// Has this thread look at commands in flight as long as the result lives.
     pub(super) fn help(&self) -> Helper<'_, V> {
         self.helpers.fetch_add(1, Ordering::SeqCst);
         Helper(self)
     }
 
-    /// This thread, which is about to sleep, is woken when a device calls, as long as this lives.
+    /// Has this thread, which is about to sleep, woken when a device calls, as long as the result lives.
     pub(super) fn listen(&self) -> Listener<'_> {
         self.wakeup.listen()
     }
 
-    /// Looks at what is in flight, unless somebody does; true if something has ended.
+    /// Looks at commands in flight, unless another thread does; true if one has ended.
     pub(super) fn poll(&self, vendor: &V) -> bool {
         let lines = self.lines.try_lock();
         lines.is_ok_and(|lines| self.look(vendor, lines))
     }
 
-    /// Looks at what is in flight, even if somebody does, whose look may have come too early; true if something has ended.
+    /// Looks at commands in flight, even if another thread does, whose look may have come too early; true if one has
+    /// ended.
     pub(super) fn poll_again(&self, vendor: &V) -> bool {
         self.look(vendor, locked(&self.lines))
     }
@@ -374,11 +380,11 @@ impl<V: Vendor> Completions<V> {
         self.suspended.load(Ordering::SeqCst) > 0
     }
 
-    /// From now on the drain thread does not poll: when this returns, it is not just at it.
+    /// Keeps the drain thread from polling from now on: when this returns, it is not just at it.
     pub(super) fn suspend(&self) {
         self.suspended.fetch_add(1, Ordering::SeqCst);
         drop(locked(&self.lines));
-        // Nor does it look at what it had nobody called for because it is brief.
+        // Nor does it look at commands that no device was asked to call for because they are brief.
         self.unarmed.store(true, Ordering::Relaxed);
         self.nudge();
     }
@@ -389,16 +395,16 @@ impl<V: Vendor> Completions<V> {
         self.wakeup.nudge();
     }
 
-    /// How long commands take.
+    /// The durations of commands.
     pub(super) fn durations(&self) -> &Durations {
         &self.durations
     }
 
-    /// For how long who has looked since that time may sleep before it looks again.
+    /// The time for which a thread that has looked since `since` may sleep before it looks again.
     pub(super) fn nap(&self, since: u64, now: u64) -> Duration {
         let expected = self.expected();
         let nap = nap(since, expected, now);
-        // Of several that wait for what nobody knows, each looks as seldom as all of them look often enough.
+        // Of several threads that wait for unknown ends, each looks as seldom as all of them look often enough.
         let sleepers = match expected {
             None => self.helpers.load(Ordering::Relaxed).max(1),
             Some(_) => 1,
@@ -407,12 +413,12 @@ impl<V: Vendor> Completions<V> {
         nap.saturating_mul(sleepers).min(LONGEST_NAP)
     }
 
-    /// When the next of what is in flight is over, if that is known.
+    /// The time at which the next command in flight is over, if that is known.
     fn expected(&self) -> Option<u64> {
         Some(self.expected.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
-    /// Finds out when the next of what is in flight is over.
+    /// Finds out at which time the next command in flight is over.
     fn expect(&self, lines: &[Vec<Line<V>>]) {
         if V::TELLS {
             return;
@@ -446,7 +452,7 @@ impl<V: Vendor> Completions<V> {
         for notice in &mut ended.notices {
             notice.seen = seen;
         }
-        // Before the lock is given up: whoever finds nothing in flight finds all of it noted.
+        // Before the lock is given up: a thread that finds nothing in flight finds all of it noted.
         locked(&self.notices).append(&mut ended.notices);
         self.noted.store(true, Ordering::Release);
         self.unarmed.store(true, Ordering::Relaxed);
@@ -455,13 +461,13 @@ impl<V: Vendor> Completions<V> {
         drop(lines);
         self.active.store(seen, Ordering::Relaxed);
         if self.is_suspended() {
-            // What is next in a line may be one to be called for.
+            // The next command in a line may be one that the device is to call for.
             self.nudge();
         }
         true
     }
 
-    /// Puts what came into its lines; true if something has.
+    /// Puts the commands that came into their lines; true if there are any.
     fn sort_in(&self, lines: &mut Vec<Vec<Line<V>>>) -> bool {
         if !self.is_fresh.load(Ordering::Relaxed) {
             return false;
@@ -479,12 +485,12 @@ impl<V: Vendor> Completions<V> {
         true
     }
 
-    /// For how many nanoseconds who polls, and has looked in vain since that time, looks away.
+    /// The number of nanoseconds for which a thread that polls, and has looked in vain since `since`, looks away.
     pub(super) fn away(&self, since: u64, now: u64) -> u64 {
         away(since, self.expected(), now)
     }
 
-    /// When something has come or ended last.
+    /// The time at which a command has come or ended last.
     pub(super) fn active(&self) -> u64 {
         self.active.load(Ordering::Relaxed)
     }
@@ -503,7 +509,8 @@ impl<V: Vendor> Completions<V> {
     /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for, or known to be brief.
     pub(super) fn arm(&self, vendor: &V) {
         let mut lines = locked(&self.lines);
-        // While polling is somebody else's, this thread looks at nothing that is not called for.
+        // While the user polls, this thread looks at no command that no device was asked to call
+        // for.
         let looks = !self.is_suspended();
         self.unarmed.store(false, Ordering::Relaxed);
         self.sort_in(&mut lines);
@@ -535,7 +542,7 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
-    /// Takes what was noted.
+    /// Takes the notices.
     pub(super) fn take(&self) -> Notices<V> {
         if !self.has_notices() {
             return Notices::new();
@@ -560,12 +567,12 @@ impl<V: Vendor> Completions<V> {
         self.wakeup.close();
     }
 
-    /// When there will be something to do for batches, as who asks now, the drain thread, knows.
+    /// Sets the time at which there will be something to do for batches. The drain thread, which asks now, knows it.
     pub(super) fn settle(&self, at: Option<u64>) {
         self.settles.store(at.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// What the drain thread is to do.
+    /// The next work of the drain thread.
     pub(super) fn need(&self) -> Need {
         let settles = self.settles.load(Ordering::Relaxed);
         match self.need_of_flights() {
@@ -576,7 +583,7 @@ impl<V: Vendor> Completions<V> {
         }
     }
 
-    /// True if nobody else sees to what came last.
+    /// True if no other thread sees to the last command.
     fn is_left(&self) -> bool {
         self.is_left.load(Ordering::SeqCst)
     }
@@ -589,7 +596,8 @@ impl<V: Vendor> Completions<V> {
             return Need::Nothing;
         }
         if !self.is_in_flight() {
-            // The next command often comes when the last is over: who puts it on its device would have to wake this thread.
+            // The next command often comes when the last is over: the thread that puts it on its device would have to
+            // wake this one.
             return match !self.is_left() || self.is_idle_for(LINGER_NS) {
                 true => Need::Nothing,
                 false => Need::Now(Due::Pause),
@@ -607,7 +615,7 @@ impl<V: Vendor> Completions<V> {
         }
         let is_quiet = self.is_quiet();
         if self.helpers.load(Ordering::SeqCst) > 0 {
-            // Who ceases to help would have to wake this thread, if there is more.
+            // A thread that ceases to help would have to wake this thread, if there is more.
             return match is_quiet {
                 true => Need::Calls(LOOK),
                 false => Need::Now(Due::Pause),
@@ -647,7 +655,7 @@ impl<V: Vendor> Line<V> {
         armed.is_some_and(|(armed, call)| *armed == key && call.is_finished())
     }
 
-    /// Takes out what has ended. When that was seen is filled in by who looks.
+    /// Takes out ended commands. The caller fills in the time at which that was seen.
     fn look(&mut self, vendor: &V, durations: &Durations, ended: &mut Ended<V>) {
         let (mut well, before) = (SmallVec::new(), self.watched.len());
         self.take_ended(vendor, ended, &mut well);
@@ -697,7 +705,7 @@ impl<V: Vendor> Line<V> {
             });
             self.watched.pop_front();
             self.failures = 0;
-            // Where two are over, perhaps all are.
+            // If two are over, perhaps all are.
             if well
                 && asked == 2
                 && all_over.is_none()
@@ -711,8 +719,8 @@ impl<V: Vendor> Line<V> {
     }
 }
 
-/// A command's end; none if it goes on. That its status cannot be had is no end: it is asked for again, unless its
-/// device is lost or has said nothing too often.
+/// A command's end; none if it goes on. A status that cannot be had is no end: it is asked for again, unless the
+/// command's device is lost or has said nothing too often.
 fn end_of<F: Failure>(
     status: Result<Status<F>, F>,
     failures: &mut u32,
@@ -791,7 +799,8 @@ mod tests {
 
     #[test]
     fn who_knows_when_an_end_comes_looks_then() {
-        // For 64 ms, which is known: it is awake then. After that, each look is a small part late of what came unexpectedly.
+        // For 64 ms, which is known: it is awake then. After that, each look is late by a small part of the unexpected
+        // time.
         let (since, end) = (1_u64 << 40, (1_u64 << 40) + 64_000_000);
         let a_look = 500;
         for late in [-50_000_i64, 0, 1_000, 149_000, 300_000, 5_000_000] {
@@ -810,9 +819,9 @@ mod tests {
             assert!(late_by <= allowed + a_look, "{late_by} after {late}");
             assert!(awake <= 301_000, "{awake}");
         }
-        // What takes no time is not waited for awake for long.
+        // A command that takes no time is not waited for awake for long.
         assert!(nap(since, Some(since + 3200), since + 3500) > Duration::ZERO);
-        // Who expects too much looks as usual.
+        // A thread that expects too much looks as usual.
         let usual = nap(since, None, since + 6_400_000);
         assert_eq!(nap(since, Some(end), since + 6_400_000), usual);
         assert_eq!(usual, SHORTEST_NAP);

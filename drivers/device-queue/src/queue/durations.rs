@@ -1,10 +1,10 @@
 //! Observed durations of commands on their devices. They decide how many commands may end together
 //! ([`batches`](super::batches)), and when a sleeping thread looks for the end of one ([`completion`](super::completion)).
 //!
-//! Commands are told apart by what they are and about how much they have to do. Of commands that were seen to end together,
-//! each took its part of the time. What was seen is hardly too short: whoever looks may look late, and what comes behind may have
-//! begun when one looked before that ([`Meter`]). So a shorter time is taken over at once, and a longer one little by little, as it may
-//! be the device that was slower, or that there is more to do.
+//! Commands are told apart by their kind of work and about its amount. Of commands that were seen to end together, each
+//! took its part of the time. An observed time is hardly too short: a look may be late, and the next command may have
+//! begun when a thread looked before that ([`Meter`]). So a shorter time is taken over at once, and a longer one little
+//! by little, as the device may have been slower, or there may have been more to do.
 
 use crate::hash::NumberHash;
 use quipu_scheduler::Command;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Kinds of work that are known at a time; two that have the same place take turns.
 const PLACES: usize = 1024;
 
-/// Which part of what a command took longer is taken over.
+/// One in so many parts of the time by which a command took longer is taken over.
 const LONGER: u64 = 8;
 
-/// A kind of work: what is launched, or done otherwise, and how much of it, to a power of two.
+/// A kind of work: the kernel that is launched, or the other operation, and its amount, to a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Workload(u64);
 
@@ -40,12 +40,13 @@ impl Workload {
     }
 }
 
-/// How long the commands of a line take, of which each begins when the one before is over, by somebody who looks from time to time.
+/// The time that the commands of a line take, measured by looks from time to time. Each begins when the one before is
+/// over.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
-    /// When the oldest may have begun, at the earliest, in nanoseconds.
+    /// The earliest time at which the oldest may have begun, in nanoseconds.
     begun: u64,
-    /// When somebody last saw that it goes on; zero if nobody has.
+    /// The time of the last look at which it went on; zero if there was none.
     goes_on: u64,
 }
 
@@ -58,7 +59,7 @@ impl Meter {
         };
     }
 
-    /// When the oldest may have begun.
+    /// The time at which the oldest may have begun.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
@@ -68,8 +69,8 @@ impl Meter {
         self.goes_on = now;
     }
 
-    /// So many are over; gives how long each of them took. The next had begun when it was last seen that they are not, unless
-    /// it was only put there later: at `put`.
+    /// Notes that so many are over; gives the time that each of them took. The next had begun at the last look at which
+    /// they were not over, unless it was only put there later: at `put`.
     pub(super) fn over(&mut self, now: u64, count: usize, put: u64) -> u64 {
         let each = now.saturating_sub(self.begun) / count.max(1) as u64;
         let next = if self.goes_on > self.begun {
@@ -101,7 +102,7 @@ impl Durations {
         (&self.places[of.0 as usize % PLACES], of.0 >> 32)
     }
 
-    /// How long such a command takes, in nanoseconds, if that is known.
+    /// The time that such a command takes, in nanoseconds, if that is known.
     pub(super) fn of(&self, workload: Workload) -> Option<u64> {
         let (place, name) = self.place(workload);
         let known = place.load(Ordering::Relaxed);

@@ -1,27 +1,26 @@
 //! The commands that the driver has been told of and that are not over (the last ones once they are taken over from the
-//! [inbox](super::inbox)): what each waits for, where it is, and what is
-//! to be done next. Bookkeeping only: nothing here calls the core or a library, and nothing blocks.
+//! [inbox](super::inbox)): the waits and the place of each, and the jobs to be done next. Bookkeeping only: nothing here
+//! calls the core or a library, and nothing blocks.
 //!
 //! ```text
 //!  Held ──(eligible, credit)──▶ Leaving ──▶ Away ──(noted)──▶ Over ──(Ready)──▶ finished, forgotten
 //!    └──────(refused, or it could not be forwarded)───────────▲
 //! ```
 //!
-//! # What may be forwarded
+//! # Commands that may be forwarded
 //!
-//! 1. A command is held until what it waits for outside the domain is resolved.
+//! 1. A command is held until its waits outside the domain are resolved.
 //! 2. A wait within the domain is *met* once that command is on its device, and so has an event to wait for there, or the
 //!    core has said that it is resolved. A command is *eligible* when all its waits are met: so nothing on a device ever
-//!    waits for what is still here.
-//! 3. What writes the host's memory for its user itself must leave it as it was if it fails. So a wait whose failure
-//!    would be its own is met by a command on its device only if that is *sure*: it cannot fail by itself as kernels
-//!    can, nor can what it depends on.
-//!    Others are forwarded all the same: if what they depend on turns out to have failed, they have read and written
-//!    what is void anyway, and are then said to have failed.
-//! 4. Native enqueues are met in the same way: code of the user's must not be called for what is void. Nor is it called
-//!    twice, so one that ends because of what it waited for there has failed, and is not forwarded again.
-//! 5. What is done by the host (host tasks, and transfers that no call describes) is *the host's*: it begins when the core
-//!    has said that it is ready, and so does what reads memory of the host's that commands write.
+//!    waits for a command that is still here.
+//! 3. A command that writes a user's host memory itself must leave it as it was if it fails. So a wait whose failure
+//!    would be its own is met by a command on its device only if that is *sure*: it cannot fail by itself as kernels can,
+//!    nor can the commands that it depends on. Others are forwarded all the same: if a command that they depend on turns
+//!    out to have failed, they have read and written bytes that are void anyway, and are then said to have failed.
+//! 4. Waits of native enqueues are met in the same way: a user's code must not be called for void bytes. Nor is it called
+//!    twice, so one that ends because of a command that it waited for there has failed, and is not forwarded again.
+//! 5. Commands that the host does (host tasks, and transfers that no call describes) are *the host's*: each begins when
+//!    the core has said that it is ready, and so does a command that reads memory of the host's that commands write.
 //! 6. Eligible commands leave by priority, then in enqueue order, as far as their device has credit. One that comes while
 //!    others leave is among them after 32 jobs at most.
 //!
@@ -29,8 +28,8 @@
 //!
 //! # Lines
 //!
-//! Whose device keeps an order says which [line](super::completion) a command is in. For others, a command is in the line
-//! of one that it waits for on its device, if that is the last there; else it begins a new one.
+//! If a device keeps an order, it says which [line](super::completion) a command is in. For others, a command is in the
+//! line of one that it waits for on its device, if that is the last there; else it begins a new one.
 
 use super::batches::{BatchKey, Batches, Forwarding, Made, OfDevice, Ungathered, Whole};
 use super::completion::SeenTo;
@@ -50,14 +49,15 @@ use std::sync::Arc;
 /// Submitted commands for which room is kept, at most.
 const KEPT: usize = 1024;
 
-/// How often a device's queues are flushed again, before the device is taken to be lost.
+/// The number of times that a device's queues are flushed again, before the device is taken to be
+/// lost.
 pub(super) const FLUSHES: u32 = 16;
 
 /// A wait within the domain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Awaited {
     pub(super) event: EventId,
-    /// Where it is here, if it was when it was noted.
+    /// Its key here, if it had one when the wait was noted.
     pub(super) key: Option<Key>,
     pub(super) propagates: bool,
     pub(super) met: bool,
@@ -75,7 +75,7 @@ pub(super) enum Place {
 /// A command's turn: urgent ones first, then in enqueue order; and its key.
 pub(super) type Turn = (Reverse<Priority>, u64, Key);
 
-/// How a command ended, as far as its device or thread knows.
+/// The end of a command, as far as its device or thread knows.
 pub(super) enum Ended<F> {
     /// On the device.
     There { result: Result<(), F>, seen: u64 },
@@ -88,37 +88,37 @@ pub(super) struct Entry<V: Vendor> {
     pub(super) held: CommandRef,
     pub(super) device: usize,
     pub(super) executor: Executor,
-    /// Whether it can fail by itself, as a kernel can.
+    /// True if it can fail by itself, as a kernel can.
     pub(super) fallible: bool,
-    /// Whether it can no longer fail but by its device's fault.
+    /// True if it can no longer fail but by its device's fault.
     pub(super) sure: bool,
     pub(super) waits: SmallVec<[Awaited; 2]>,
     pub(super) missing: usize,
     pub(super) host_waits: u32,
     pub(super) place: Place,
-    /// It is among those that are eligible.
+    /// True if it is among those that are eligible.
     pub(super) eligible: bool,
     pub(super) turn: Turn,
     /// Its code is being compiled.
     pub(super) building: bool,
-    /// It waits for something outside the domain, or for a command that does.
+    /// True if it waits for something outside the domain, or for a command that does.
     pub(super) blocked: bool,
-    /// Which batch it is one of, and the how-manyeth.
+    /// The batch that it is part of, and its place there.
     pub(super) batch: Option<BatchKey>,
     pub(super) place_in_batch: u32,
-    /// It counts among those that its device is given.
+    /// True if it counts among those that its device is given.
     pub(super) is_counted: bool,
-    /// It waits for nothing on the device: there it would fail with what it waits for.
+    /// True if it waits for nothing on the device: there it would fail with the commands that it waits for.
     pub(super) alone: bool,
-    /// What commands on the device wait for.
+    /// The signal that commands on the device wait for.
     pub(super) signal: Option<V::Signal>,
     pub(super) flight: Option<Flight<V>>,
-    /// Which line of its device it is in.
+    /// The line of its device that it is in.
     pub(super) line: usize,
     pub(super) ended: Option<Ended<V::Failure>>,
-    /// Whether the thread that handed it over sees to it.
+    /// The promise of the thread that handed it over to see to it.
     pub(super) seen_to: SeenTo,
-    /// Those that wait for it and came while it was here.
+    /// The commands that wait for it and came while it was here.
     pub(super) dependants: SmallVec<[Key; 4]>,
     pub(super) command: Option<Command>,
 }
@@ -141,9 +141,9 @@ pub(super) struct Lane {
     pub(super) starved: bool,
     /// Something was put into its queues since they were flushed.
     pub(super) dirty: bool,
-    /// How often in a row they could not be.
+    /// The number of flushes in a row that failed.
     pub(super) unflushed: u32,
-    /// Those that may leave, first the one whose turn it is; some that were are still named.
+    /// The commands that may leave, first the one whose turn it is; some that have left are still named.
     pub(super) eligible: BinaryHeap<Reverse<Turn>>,
     /// The last command of each line, as long as it is there.
     pub(super) lines: Vec<Option<Key>>,
@@ -164,36 +164,36 @@ pub(super) enum Job<V: Vendor> {
     ForwardWhole(Whole<V>),
     Gather(BatchKey, Ungathered<V>),
     Make(BatchKey, usize, Plan<V>),
-    /// To give up what no device uses.
+    /// Give up objects that no device uses.
     Discard(Vec<Arc<Made<V>>>),
 }
 
-/// What is known of a command as it is noted.
+/// The facts about a command as it is noted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) executor: Executor,
-    /// Whether it can fail by itself, as a kernel can.
+    /// True if it can fail by itself, as a kernel can.
     pub(super) fallible: bool,
     /// Its code is not compiled yet.
     pub(super) building: bool,
-    /// It may be one of a batch, in which it takes so many nanoseconds.
+    /// The nanoseconds that it takes in a batch, if it may be part of one.
     pub(super) batched: Option<u64>,
 }
 
-/// What it takes to forward a command.
+/// The parts that are needed to forward a command.
 pub(super) struct Departure<V: Vendor> {
     pub(super) held: CommandRef,
     pub(super) device: usize,
     pub(super) executor: Executor,
     pub(super) lost: bool,
-    /// What it waits for on the device.
+    /// The signals that it waits for on the device.
     pub(super) waits: SmallVec<[V::Signal; 2]>,
-    /// The line of which it waits for the last command.
+    /// The line whose last command it waits for.
     pub(super) line: Option<usize>,
     pub(super) seen_to: SeenTo,
 }
 
-/// What it takes to finish a command.
+/// The parts that are needed to finish a command.
 pub(super) struct Arrival<V: Vendor> {
     pub(super) command: Command,
     pub(super) held: CommandRef,
@@ -213,11 +213,12 @@ pub(crate) struct Ledger<V: Vendor> {
     pub(super) keys: HashMap<EventId, Key, NumberHash>,
     pub(super) lanes: Vec<Lane>,
     pub(super) over: VecDeque<Key>,
-    /// Those that are handed over, and some that were.
+    /// The commands that are handed over, and some that were.
     pub(super) handed: Vec<Key>,
-    /// So many of them are looked through.
+    /// The number of them from which on they are looked through.
     pub(super) handed_most: usize,
-    /// How often there came to be room in devices' memory, and how often when the last command began to leave.
+    /// The number of times that there came to be room in devices' memory, and that number when the last command began to
+    /// leave.
     pub(super) room: u64,
     pub(super) room_before: u64,
     /// Launches whose code is to be compiled.
@@ -226,7 +227,7 @@ pub(crate) struct Ledger<V: Vendor> {
     /// Batches that are over, or were dissolved.
     pub(super) unused: Vec<Arc<Made<V>>>,
     pub(super) batch_counts: Counts,
-    /// Whether a thread does the jobs.
+    /// True if a thread does the jobs.
     pub(super) pumping: bool,
 }
 
@@ -252,7 +253,7 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// There are so many devices now.
+    /// Makes room for so many devices.
     pub(crate) fn expect_devices(&mut self, count: usize) {
         if self.lanes.len() < count {
             self.lanes.resize_with(count, Lane::default);
@@ -283,7 +284,7 @@ impl<V: Vendor> Ledger<V> {
         self.inbox.has_any() && self.absorb()
     }
 
-    /// Where a command is that was submitted, unless it is forgotten.
+    /// The key of a command that was submitted, unless it is forgotten.
     fn key_of(&mut self, command: EventId) -> Option<Key> {
         if let Some(key) = self.keys.get(&command) {
             return Some(*key);
@@ -416,7 +417,7 @@ impl<V: Vendor> Ledger<V> {
         }
         match entry.place {
             Place::Over => self.over.push_back(key),
-            // While its code is compiled, somebody looks at it.
+            // While its code is compiled, a thread looks at it.
             Place::Held if refused && !entry.building => self.end(key, None),
             _ => self.consider(key),
         }
@@ -509,7 +510,7 @@ impl<V: Vendor> Ledger<V> {
         !self.has_jobs() && !self.may_discard() && !self.has_gathering()
     }
 
-    /// The next thing to do; `ahead` if that may be what only makes later things faster.
+    /// The next job; `ahead` if that may be one that only makes later ones faster.
     pub(super) fn next_job(&mut self, ahead: bool) -> Option<Job<V>> {
         loop {
             // Before ends, which take the host a while: the device is not to wait for that.
@@ -536,7 +537,7 @@ impl<V: Vendor> Ledger<V> {
                     }
                 }
             }
-            // What must not run has ended as it was to leave.
+            // A command that must not run has ended as it was to leave.
             if !self.over.is_empty() {
                 continue;
             }
@@ -632,7 +633,7 @@ impl<V: Vendor> Ledger<V> {
     }
 }
 
-/// Whether a wait for a command on its device holds a command back no longer.
+/// True if a wait for a command on its device holds a command back no longer.
 pub(super) fn is_met_by(executor: Executor, propagates: bool, sure: bool) -> bool {
     match executor {
         Executor::Device => true,

@@ -1,22 +1,22 @@
 //! The driver contract over a vendor's library: submit, flush, join, notify.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
-//! | `ledger` | what each command waits for, where it is, what is to be done next; `transitions`: its way through there |
-//! | `inbox` | what was submitted, until the ledger takes it over |
+//! | `ledger` | the waits and the place of each command, and the next jobs; `transitions`: a command's way through there |
+//! | `inbox` | submitted commands, until the ledger takes them over |
 //! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
-//! | `pump` | doing it: one thread at a time |
+//! | `pump` | doing the jobs: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
-//! | `durations` | how long commands take
-//! | `completion` | how ends are heard of; `wakeup`: what wakes the drain thread; `naps`: sleeping for microseconds |
-//! | `usage` | whose memory is in use, and may not be taken away |
-//! | `slab` | where the ledger's entries are |
+//! | `durations` | the durations of commands |
+//! | `completion` | notice of ends; `wakeup`: wake-ups of the drain thread; `naps`: sleeping for microseconds |
+//! | `usage` | the memory that is in use, and may not be taken away |
+//! | `slab` | the store of the ledger's entries |
 //!
 //! * `submit` takes note of the command, with its waits split: those within the domain become signals that the device
 //!   waits for; the others are counted. It does nothing else: trackers are locked around it.
 //! * `flush` pumps.
 //! * `notify` marks, and pumps.
-//! * `join` looks for what has ended for a while, or, while commands of polling queues are in flight, all the time; then
+//! * `join` looks for ended commands for a while, or, while commands of polling queues are in flight, all the time; then
 //!   sleeps, until it is done or a device calls.
 
 mod batches;
@@ -63,10 +63,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use wakeup::Listener;
 
-/// How long a thread that waits keeps its core to itself.
+/// The time for which a thread that waits keeps its core to itself.
 const SPIN_NS: u64 = 20_000;
-/// How long it goes on looking, while others may have its core, before it sleeps: who sleeps is told of an end some tens of
-/// microseconds late, by a callback of the device's, which is to be little of what was waited for.
+/// The time for which it goes on looking, while others may have its core, before it sleeps. A thread that sleeps is told
+/// of an end late, by a callback of the device's: that delay is to be little of the wait.
 const WAIT_NS: u64 = 1_000_000;
 /// Its pauses between two looks.
 const PAUSES: u32 = 16;
@@ -74,10 +74,10 @@ const PAUSES: u32 = 16;
 const POLLING_PAUSES: u32 = 1;
 /// Its turns between two looks at the clock while it spins: one takes a microsecond, mostly the library's, and the clock a tenth.
 const UNTIMED: u32 = 4;
-/// Nor does it look more often than so while another thread puts commands on devices, which wants those locks, too.
+/// The shortest time between two looks while another thread puts commands on devices, which wants those locks, too.
 const LOOK_NS: u64 = 5_000;
 
-/// Who does a command.
+/// The executor of a command.
 fn executor_of<V: Vendor>(device: &V::Device, command: &Command) -> Executor {
     match command.operation() {
         Operation::HostTask => Executor::Host,
@@ -90,7 +90,7 @@ fn executor_of<V: Vendor>(device: &V::Device, command: &Command) -> Executor {
     }
 }
 
-/// True if a command makes no call and does nothing: it is over when what it waits for is.
+/// True if a command makes no call and does nothing: it is over when its waits are.
 fn is_nothing(command: &Command) -> bool {
     matches!(command.operation(), Operation::Launch { groups: 0 })
 }
@@ -103,8 +103,8 @@ impl<V: Vendor> VendorDriver<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// What a thread does that sleeps because it waits: looks if there is anything to look at, or if a device has called. For
-    /// how long it may sleep then. `since` is when it began to look at what is there now.
+    /// The work of a thread that sleeps because it waits: looks if commands are in flight, or if a device has called.
+    /// Gives the time for which it may sleep then. `since` is the time at which it began to look at the present commands.
     fn look_and_nap(
         self: &Arc<Self>,
         listener: &Listener<'_>,
@@ -149,7 +149,7 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
                     command.operation(),
                     Operation::Launch { .. } | Operation::Graph(_)
                 );
-                // What may go at once asks for its code as it goes.
+                // A launch that may go at once asks for its code as it goes.
                 let building = waits
                     && command.groups() > 0
                     && command.portable().is_some_and(|portable| {
@@ -187,9 +187,9 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
-        // The queue, and with it the driver, may go as soon as what is waited for is over.
+        // The queue, and with it the driver, may go as soon as the wait is over.
         let shared = Arc::clone(&self.shared);
-        // What was put on devices may have been left to this thread.
+        // Commands that were put on devices may have been left to this thread.
         if waiter.is_done() {
             shared.completions.attend();
             return Ok(());
@@ -234,7 +234,8 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
                 } else if shared.completions.is_in_flight()
                     && (waited < WAIT_NS || shared.completions.is_polling())
                 {
-                    // Whoever runs the command may need the core. (Who only ends what is over does: then this sleeps.)
+                    // The thread that runs the command may need the core. (A thread that only ends commands does: then
+                    // this sleeps.)
                     pause(shared.completions.away(now - waited, now));
                     turns = 0;
                 } else {
@@ -260,7 +261,7 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     fn poll(&self) -> bool {
         let shared = &self.shared;
         let has_ended = shared.completions.poll(&shared.vendor);
-        // What was noted may be left to do, by a thread that has done enough.
+        // Notices may have been left to do, by a thread that has done enough.
         let is_left = shared.activity.is_left() || shared.completions.has_notices();
         if has_ended || is_left || shared.inbox.has_any() {
             shared.pump(Caller::Host);
@@ -397,7 +398,7 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
     }
 
     unsafe fn free(&self, key: u32, address: u64, size: u64) {
-        // SAFETY: the caller makes sure of what `Driver::free` asks for, which is the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::free`, which are the same.
         unsafe { self.shared.free(key, address, size) };
     }
 
@@ -408,7 +409,7 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         offset: u64,
         bytes: &mut [u8],
     ) -> Result<()> {
-        // SAFETY: the caller makes sure of what `Driver::read_allocation` asks for, which is the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::read_allocation`, which are the same.
         unsafe { self.shared.read_allocation(key, address, offset, bytes) }
     }
 
@@ -419,7 +420,7 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
-        // SAFETY: the caller makes sure of what `Driver::write_allocation` asks for, which is the same.
+        // SAFETY: the caller makes sure of the requirements of `Driver::write_allocation`, which are the same.
         unsafe { self.shared.write_allocation(key, address, offset, bytes) }
     }
 

@@ -1,4 +1,4 @@
-//! Sleeping for microseconds: a system that is free to wake threads late, to wake several at once, is told not to.
+//! Sleeping for microseconds: a system that is free to wake threads late, or several at once, is told not to.
 
 /// As long as this lives, this thread is woken at the time that it asked for, as far as the system can: Linux otherwise adds
 /// 50 µs.
@@ -31,7 +31,7 @@ impl Drop for PreciseNaps {
     }
 }
 
-/// By how many nanoseconds this thread may be woken late. If the system refuses, it stays as it is.
+/// Sets the nanoseconds by which this thread may be woken late. If the system refuses, they stay as they are.
 #[cfg(target_os = "linux")]
 fn set_slack(nanoseconds: libc::c_int) {
     let nanoseconds = libc::c_ulong::try_from(nanoseconds).unwrap_or(1);

@@ -1,9 +1,9 @@
-//! Doing what the ledger says is to be done: forwarding, finishing.
+//! Doing the ledger's jobs: forwarding, finishing.
 //!
-//! One thread at a time *pumps*. Whoever gives the ledger something to do pumps, unless somebody does: then that thread
-//! will see it. So nothing recurses (an end that makes a command ready only notes that), and neither the core nor a
-//! library is called with a lock held. A host thread does not pump for ever: after a while it leaves the rest to the drain
-//! thread.
+//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one does: then that thread
+//! will see the job. So nothing recurses (an end that makes a command ready only notes that), and neither the core nor a
+//! library is called with a lock held. A host thread does not pump for ever: after a while it leaves the rest to the
+//! drain thread.
 
 use super::code::Delay;
 use super::completion::{Notice, Notices, Put, SeenTo, Watched};
@@ -28,31 +28,31 @@ use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// How many jobs a host thread does.
+/// The number of jobs that a host thread does.
 const HOST_JOBS: u32 = 256;
 
-/// How many jobs are done, at most, without a look at what was submitted meanwhile.
+/// The most jobs that are done without a look at commands that were submitted meanwhile.
 const BLIND: u32 = 32;
 
-/// Who pumps.
+/// The thread that pumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// Any thread, from a call of the core.
     Host,
-    /// One that waits: what it leaves undone it sees to itself.
+    /// One that waits: it sees to jobs that it leaves undone itself.
     Waiter,
     /// The drain thread.
     Drain,
-    /// A thread of a vendor that tells of ends: it ends commands, and leaves all else, which may have to wait for what it
-    /// brings, to the drain thread.
+    /// A thread of a vendor that tells of ends: it ends commands, and leaves all else to the drain thread, because that
+    /// may have to wait for ends that it brings.
     Teller,
 }
 
-/// Whether somebody pumps, as others see it without the ledger's lock.
+/// The state of the pump: true if a thread pumps, as others see it without the ledger's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     busy: AtomicBool,
-    /// Somebody has ceased to, with jobs left.
+    /// A thread has ceased to pump, with jobs left.
     left: AtomicBool,
 }
 
@@ -62,7 +62,7 @@ impl Activity {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// True if nobody does what there is to do, as far as is known.
+    /// True if no thread does the present jobs, as far as is known.
     pub(super) fn is_left(&self) -> bool {
         self.left.load(Ordering::Relaxed)
     }
@@ -92,8 +92,8 @@ impl<V: Vendor> Drop for Pumping<'_, V> {
 /// Commands that have become ours.
 type Ready = SmallVec<[Command; 4]>;
 
-/// What the ledger is told with the next look into it, instead of one by one: of a chain's commands, each is let go by
-/// the end of the one before.
+/// Facts that the ledger is told with the next look into it, instead of one by one: each of a chain's commands is
+/// released by the end of the one before.
 struct Untold<V: Vendor> {
     /// A command that was just put on its device.
     forwarded: Option<Forwarded<V>>,
@@ -101,17 +101,17 @@ struct Untold<V: Vendor> {
     finished: SmallVec<[Key; 4]>,
     /// Commands that have become ours by that.
     ready: Ready,
-    /// Those of them that were never submitted: their drop fails them and says so.
+    /// The commands that were never submitted: their drop fails them and says so.
     strays: Vec<Command>,
 }
 
-/// A command that was put on its device, and what there is to see to.
+/// A command that was put on its device, and the facts to note about it.
 struct Forwarded<V: Vendor> {
     key: Key,
     held: CommandRef,
     device: usize,
     flight: Flight<V>,
-    /// The line of which it waits for the last command.
+    /// The line whose last command it waits for.
     line: Option<usize>,
     polled: bool,
     seen_to: SeenTo,
@@ -122,7 +122,7 @@ struct Forwarded<V: Vendor> {
 struct Away<V: Vendor> {
     watched: Watched<V>,
     held: CommandRef,
-    /// Why its device is lost, if it is.
+    /// The reason for which its device is lost, if it is.
     loss: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl<V: Vendor> Forwarded<V> {
     }
 }
 
-/// Takes what a command lets go that is finished, if it is this driver's.
+/// Takes the commands that a finished command releases, if they are this driver's.
 struct Released<'a, V: Vendor> {
     driver: *const VendorDriver<V>,
     ready: &'a mut Ready,
@@ -204,21 +204,21 @@ impl<V: Vendor> ReadySink for Released<'_, V> {
     }
 }
 
-/// How long the drain thread looks away when there is nothing for it but to stay awake, in nanoseconds. Each of its looks
-/// takes what others write away from their cores.
+/// The time, in nanoseconds, for which the drain thread looks away when it only has to stay awake. Each of its looks
+/// takes lines that others write away from their cores.
 const PAUSE_NS: u64 = 2_000;
 
 /// Stays awake for so long, and in nobody's way.
 pub(super) fn pause(nanoseconds: u64) {
     let end = clock::now_ns() + nanoseconds;
-    // Whoever runs the command may need the core.
+    // The thread that runs the command may need the core.
     std::thread::yield_now();
     while clock::now_ns() < end {
         (0..8).for_each(|_| std::hint::spin_loop());
     }
 }
 
-/// What the drain thread does, until the driver is gone.
+/// The life of the drain thread, until the driver is gone.
 pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, wakeup: &Wakeup) {
     own_thread();
     let _precisely = PreciseNaps::begin();
@@ -248,13 +248,13 @@ pub(crate) fn drain<V: Vendor>(driver: &Weak<Shared<V>>, wakeup: &Wakeup) {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// Looks at what has ended, and acts on it.
+    /// Looks for ended commands, and acts on them.
     pub(crate) fn look(self: &Arc<Self>) {
         self.completions.poll_again(&self.vendor);
         self.pump(Caller::Teller);
     }
 
-    /// A device has called: once, and what has ended there is not noted yet.
+    /// Acts on a device's call: it has called once, and the end there is not noted yet.
     pub(super) fn hear(self: &Arc<Self>, caller: Caller) {
         self.completions.poll_again(&self.vendor);
         match caller {
@@ -272,30 +272,30 @@ impl<V: Vendor> Shared<V> {
         self.completions.attend();
     }
 
-    /// This thread pumps no more.
+    /// Ends the pumping of this thread.
     fn cease(&self, ledger: &mut Ledger<V>, jobs_left: bool) {
         ledger.pumping = false;
         self.activity.left.store(jobs_left, Ordering::Relaxed);
         self.activity.busy.store(false, Ordering::Relaxed);
     }
 
-    /// Does what is to be done, unless somebody does.
+    /// Does the jobs, unless another thread does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
         self.pump_after(caller, |_| ());
     }
 
-    /// Tells the ledger something, and does what is to be done, unless somebody does.
+    /// Tells the ledger something, and does the jobs, unless another thread does.
     pub(super) fn pump_after(self: &Arc<Self>, caller: Caller, tell: impl FnOnce(&mut Ledger<V>)) {
         let mut ledger = self.ledger();
         match caller {
             Caller::Teller => false,
-            // It has flushed what it waits for.
+            // It has flushed the commands that it waits for.
             Caller::Waiter => ledger.absorb_seen(),
             Caller::Host | Caller::Drain => ledger.absorb(),
         };
         tell(&mut ledger);
-        // The drain thread has other things to see to as well. (What was left is taken up, if only to find that it is nothing:
-        // who waits looks at nothing else before.)
+        // The drain thread has other work as well. (Jobs that were left are taken up, if only to find that there are
+        // none: a thread that waits looks at nothing else before.)
         let is_host = matches!(caller, Caller::Host | Caller::Waiter);
         let is_left = self.activity.is_left() || self.completions.has_notices();
         if is_host && !is_left && ledger.rests() {
@@ -325,14 +325,14 @@ impl<V: Vendor> Shared<V> {
                 }
                 return;
             }
-            // What was noted since the last look, by a thread that saw us pumping.
+            // The notices since the last look, by a thread that saw us pumping.
             if !self.completions.has_notices() {
                 break;
             }
             ledger = self.ledger();
         }
         if matches!(caller, Caller::Drain | Caller::Teller) {
-            // It may sleep now, and others want what it has freed.
+            // It may sleep now, and others want the slots that it has freed.
             slab::flush();
         }
     }
@@ -365,7 +365,7 @@ impl<V: Vendor> Shared<V> {
                 Caller::Teller => ledger.next_end(),
                 _ => ledger.next_job(caller == Caller::Drain),
             };
-            // What comes meanwhile may be more urgent.
+            // Commands that come meanwhile may be more urgent.
             if jobs % BLIND == BLIND - 1 {
                 ledger.absorb_seen();
             }
@@ -399,9 +399,9 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// There is nothing to do: this thread pumps no more.
+    /// Ends the pumping of this thread, because there is nothing to do.
     fn rest(&self, caller: Caller, mut ledger: MutexGuard<'_, Ledger<V>>) {
-        // Under the lock: whoever notes something from now on pumps itself.
+        // Under the lock: a thread that notes something from now on pumps itself.
         self.cease(&mut ledger, false);
         let is_host = matches!(caller, Caller::Host | Caller::Waiter);
         let ahead = is_host && ledger.has_gathering();
@@ -427,7 +427,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// Takes note of what has ended: of what ended well, together.
+    /// Takes note of ended commands: of those that ended well, together.
     fn note_all<'a>(
         &'a self,
         notices: Notices<V>,
@@ -453,7 +453,7 @@ impl<V: Vendor> Shared<V> {
                 if let Err(failure) = &result
                     && failure.is_of_a_wait()
                 {
-                    // Perhaps of its own: what comes after its kernel, or after a piece of it, only waits for that.
+                    // Perhaps of its own: a later part of it, after its kernel or a piece, only waits for that.
                     let points = self.ledger().points(key);
                     let mut states = points.iter().map(|point| self.vendor.status(point));
                     let own = states.find_map(|state| match state {
@@ -473,8 +473,8 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: what is there may never
-    /// run, and may be run at any time.
+    /// Has a device begin. If it does not, it is told again, and in the end taken to be lost: its commands may never run,
+    /// and may be run at any time.
     fn flush_device(&self, number: usize) {
         let device = self.device(number);
         let Err(failure) = self.vendor.flush(device) else {
@@ -483,7 +483,7 @@ impl<V: Vendor> Shared<V> {
         quietly(|| tracing::error!(device = device.name(), error = failure.text(), "flush"));
         let again = !failure.is_loss() && self.ledger().flush_again(number);
         if again {
-            // Whoever uses the device's resources may need the core.
+            // The thread that uses the device's resources may need the core.
             std::thread::yield_now();
             return;
         }
@@ -493,7 +493,7 @@ impl<V: Vendor> Shared<V> {
         }
     }
 
-    /// Has all devices begin with what is there; false if this one is lost.
+    /// Has all devices begin with their commands; false if this one is lost.
     fn flush_for(&self, number: usize) -> bool {
         loop {
             let dirty = self.ledger().take_dirty();
@@ -517,7 +517,7 @@ impl<V: Vendor> Shared<V> {
             seen_to,
         } = departure;
         let device = self.device(number);
-        // Code of the user's may wait for what is there, which has to begin for that.
+        // A user's code may wait for commands there, which have to begin for that.
         let is_lost = is_lost || (executor == Executor::DeviceOnce && !self.flush_for(number));
         if is_lost {
             let known = |command: &Command| command.queue().device()?.lost().cloned();
@@ -615,7 +615,8 @@ impl<V: Vendor> Shared<V> {
                 let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
                     && self.ledger().hold_for_memory(key, waiting);
                 if !waits {
-                    // A program that sees this error must find poisoned what the device held.
+                    // A program that sees this error must find the bytes poisoned that the device
+                    // held.
                     if let ErrorKind::DeviceLost { device: of, reason } = error.kind()
                         && of == device.name()
                     {
@@ -695,7 +696,8 @@ impl<V: Vendor> Shared<V> {
                 result = Err(error);
             }
             if is_given_up {
-                // Its device is lost, and may still be writing: what it uses is never given up.
+                // Its device is lost, and may still be writing: memory that it uses is never given
+                // up.
                 std::mem::forget(flight);
             } else if result.is_ok() {
                 result = self.vendor.land(&work, flight);
@@ -709,7 +711,7 @@ impl<V: Vendor> Shared<V> {
         command.finish_at(result, time, &mut released);
     }
 
-    /// How a command ends.
+    /// The result of a command.
     fn result_of(&self, work: &Work<'_, V>, ended: Option<Ended<V::Failure>>) -> Result<()> {
         let (command, device) = (work.command(), work.device());
         let ran = matches!(
@@ -748,7 +750,7 @@ impl<V: Vendor> Shared<V> {
         unsafe { held.with(|command| self.lose_device_of(command, reason)) };
     }
 
-    /// Tells the core of the loss of a command's device, if it does not know, and fails what is there.
+    /// Tells the core of the loss of a command's device, if it does not know, and fails the commands there.
     fn lose_device_of(&self, command: &Command, reason: &str) {
         let number = command.queue().device_index();
         if let Some(device) = command.queue().device()

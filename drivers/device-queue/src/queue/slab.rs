@@ -1,4 +1,4 @@
-//! Entries with keys: a place, and which use of it, so that a late word of an entry that is gone is told from one of the
+//! Entries with keys: a place, and the number of its use. So a late word of an entry that is gone is told from one of the
 //! next in its place.
 
 /// See the module.

@@ -28,7 +28,7 @@ use std::sync::Arc;
 const ROOM: u64 = 4;
 
 impl<V: Vendor> Shared<V> {
-    /// How long a command is taken to run if it is one of a batch, in nanoseconds.
+    /// The time that a command is taken to run if it is part of a batch, in nanoseconds.
     pub(super) fn takes(&self, command: &Command) -> u64 {
         let known = self.completions.durations().of(Workload::of(command));
         known.unwrap_or(UNKNOWN_NS)
@@ -98,7 +98,7 @@ impl<V: Vendor> Shared<V> {
         Some(())
     }
 
-    /// Where an argument's memory begins. What is not allocated is, if there is plenty.
+    /// The start of an argument's memory. Memory that is not allocated yet is, if there is plenty.
     fn start_of(
         &self,
         device: usize,

@@ -7,9 +7,9 @@ use quipu_scheduler::{Error, EventId};
 use smallvec::SmallVec;
 
 impl Lane {
-    /// A command enters the line whose last command it waits for, or one that nothing is in. Which that is.
+    /// Enters a command into the line whose last command it waits for, or into an empty one. Gives that line.
     ///
-    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this: it would free the line, and
+    /// No end may be noted between the choice of that line ([`Ledger::begin`]) and this. It would free the line, and
     /// another command there would be taken to be over by the end of one that it has nothing to do with.
     fn enter(&mut self, line: Option<usize>, key: Key) -> usize {
         debug_assert!(
@@ -36,7 +36,7 @@ impl Lane {
 }
 
 impl<V: Vendor> Ledger<V> {
-    /// A command begins to leave; what that needs, unless it must not run.
+    /// Begins the departure of a command. Gives the parts that this needs, unless the command must not run.
     pub(super) fn begin(&mut self, key: Key) -> Option<Departure<V>> {
         self.room_before = self.room;
         let entry = self.entries.get_mut(key)?;
@@ -88,7 +88,7 @@ impl<V: Vendor> Ledger<V> {
         })
     }
 
-    /// A command is on its device, where it waits for the last command of `line`. Which line it is in.
+    /// Notes that a command is on its device, where it waits for the last command of `line`. Gives its own line.
     pub(super) fn forwarded(
         &mut self,
         key: Key,
@@ -136,7 +136,7 @@ impl<V: Vendor> Ledger<V> {
         self.end(key, Some(Ended::Here(result)));
     }
 
-    /// What a command waits for is on its device.
+    /// Notes that a command that this one waits for is on its device.
     fn meet(&mut self, key: Key, event: EventId, sure: bool) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -169,7 +169,8 @@ impl<V: Vendor> Ledger<V> {
         self.consider(key);
     }
 
-    /// What a command waits for is on its device no more, and there is nothing there to wait for.
+    /// Notes that a command that this one waits for is on its device no more, and has no signal
+    /// there.
     fn unmeet(&mut self, key: Key, event: EventId) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -202,7 +203,7 @@ impl<V: Vendor> Ledger<V> {
         };
         let device = entry.device;
         entry.place = Place::Held;
-        // What a thread of the host did may have ended since, and there was room too late: then it is tried again.
+        // A host thread's work may have ended since, and there was room too late: then it is tried again.
         if self.room == self.room_before {
             if !self.is_moving(waiting) {
                 return false;
@@ -230,7 +231,7 @@ impl<V: Vendor> Ledger<V> {
         (entry.place == Place::Away).then_some(entry.held)
     }
 
-    /// The points of a command that is on its device, of which one may say why it has failed.
+    /// The points of a command that is on its device, one of which may say why it has failed.
     pub(super) fn points(&self, key: Key) -> Vec<V::Signal> {
         let entry = self.entries.get(key);
         let Some(flight) = entry.and_then(|entry| entry.flight.as_ref()) else {
@@ -275,7 +276,7 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// Takes what it needs to finish a command.
+    /// Takes the parts that are needed to finish a command.
     pub(super) fn arrive(&mut self, key: Key) -> Option<Arrival<V>> {
         let entry = self.entries.get_mut(key)?;
         Some(Arrival {
@@ -297,7 +298,7 @@ impl<V: Vendor> Ledger<V> {
         }
     }
 
-    /// A device is lost, and with it what is there.
+    /// Notes that a device is lost, and with it the commands there.
     pub(super) fn lose(&mut self, device: usize, error: &Error) {
         if std::mem::replace(&mut self.lanes[device].lost, true) {
             return;

@@ -3,9 +3,9 @@
 //! because that asks for its allocation.
 //!
 //! 1. A command is *handed over* from where it begins to leave until its end is noted. Its memory stays where it is.
-//! 2. Whoever hands a command over has all of its memory allocated before anything of it is put anywhere. If there is no
-//!    room, it is held until another that was handed over has ended, on any device: that may have used this one's memory.
-//!    If nothing is that will end, but host tasks that wait for others, it fails.
+//! 2. A thread that hands a command over has all of its memory allocated before anything of it is put anywhere. If there
+//!    is no room, it is held until another that was handed over has ended, on any device: that may have used this one's
+//!    memory. If nothing else will end, apart from host tasks that wait for others, it fails.
 //!
 //! A thread that makes room on a device waits for the bytes that leave it. It holds no lock, so other threads enqueue. But it
 //! pumps, so the driver forwards nothing, also to its other devices, until the bytes have arrived or the device is given up.
@@ -63,7 +63,7 @@ impl<V: Vendor> Ledger<V> {
         here > waiting || self.lanes.iter().any(|lane| lane.away > 0)
     }
 
-    /// There may be room in the devices' memory now.
+    /// Notes that there may be room in the devices' memory now.
     pub(super) fn made_room(&mut self) {
         self.room += 1;
         for lane in &mut self.lanes {
@@ -77,7 +77,7 @@ fn is_handed<V: Vendor>(entry: &Entry<V>) -> bool {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// True if a command that is handed over uses a memory object in a space of which this is true.
+    /// True if a command that is handed over uses a memory object in a space for which `is_there` is true.
     pub(crate) fn is_in_use(&self, memory: &Memory, is_there: impl Fn(SpaceId) -> bool) -> bool {
         let ledger = self.ledger();
         let entries = ledger.handed.iter();
@@ -91,7 +91,7 @@ impl<V: Vendor> Shared<V> {
                     found |= std::ptr::eq(used, memory) && is_there(space);
                 });
             };
-            // SAFETY: what is handed over is finished only after its end is noted, under the lock that is held.
+            // SAFETY: a command that is handed over is finished only after its end is noted, under the lock that is held.
             unsafe { entry.held.with(look) };
             found
         })
@@ -99,7 +99,8 @@ impl<V: Vendor> Shared<V> {
 }
 
 impl<V: Vendor> Shared<V> {
-    /// A host task waits: perhaps for what lacks the memory that it keeps, which then has to fail.
+    /// Notes that a host task waits: perhaps for a command that lacks the memory that the task keeps, and then has to
+    /// fail.
     pub(crate) fn waits_inside(self: &Arc<Self>) {
         {
             let mut ledger = self.ledger();

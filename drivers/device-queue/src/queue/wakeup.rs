@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// How often the drain thread looks at a device that may be lost, and so never calls, while others look at it, too.
+/// The interval at which the drain thread looks at a device that may be lost, and so never calls, while others look at
+/// it, too.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// See the module.
@@ -20,7 +21,7 @@ pub(crate) struct Wakeup {
 
 #[derive(Default)]
 struct Rung {
-    /// Somebody has left work to the drain thread.
+    /// A thread has left work to the drain thread.
     called: bool,
     /// A device has called.
     heard: bool,
@@ -30,14 +31,14 @@ struct Rung {
     closed: bool,
 }
 
-/// What the drain thread is to do.
+/// The next work of the drain thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// What is noted.
+    /// Act on notices.
     Pump,
-    /// Look at what is in flight, for a device has called, and do what is noted.
+    /// Look at commands in flight, for a device has called, and act on notices.
     Hear,
-    /// Look at what is in flight.
+    /// Look at commands in flight.
     Poll,
     /// Have streams call.
     Arm,
@@ -47,14 +48,14 @@ pub(super) enum Due {
     End,
 }
 
-/// What there is to do as far as completions know.
+/// The work that there is as far as completions know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// This, now.
     Now(Due),
-    /// Nothing until somebody rings, and a look after this time.
+    /// Nothing until a call or a thread rings, and a look after this time.
     Calls(Duration),
-    /// Nothing until somebody rings.
+    /// Nothing until a call or a thread rings.
     Nothing,
 }
 
@@ -82,7 +83,7 @@ impl Wakeup {
         self.pass_on(state);
     }
 
-    /// Wakes whoever is to look because a device has called: a listener, if there is one.
+    /// Wakes the thread that is to look because a device has called: a listener, if there is one.
     fn pass_on(&self, state: MutexGuard<'_, Rung>) {
         let listener = state.listeners.last().cloned();
         drop(state);
@@ -93,7 +94,7 @@ impl Wakeup {
         }
     }
 
-    /// This thread, which is about to sleep, is woken when a device calls.
+    /// Has this thread, which is about to sleep, woken when a device calls.
     pub(super) fn listen(&self) -> Listener<'_> {
         let thread = thread::current();
         self.state().listeners.push(thread.clone());
@@ -103,7 +104,7 @@ impl Wakeup {
         }
     }
 
-    /// Has the drain thread look again at what there is to do, which was changed before, in sequential consistency.
+    /// Has the drain thread look again at its work, which was changed before, in sequential consistency.
     pub(super) fn nudge(&self) {
         // Either this sees that it sleeps, or it sees the change before it does.
         if self.asleep.load(Ordering::SeqCst) {
@@ -116,7 +117,7 @@ impl Wakeup {
         self.change(|state| state.closed = true);
     }
 
-    /// Sleeps until there is something to do. What `need` says changes only before a call of this wakeup's.
+    /// Sleeps until there is something to do. The answer of `need` changes only before a call of this wakeup's.
     pub(super) fn next(&self, need: impl Fn() -> Need) -> Due {
         let mut state = self.state();
         loop {
@@ -130,7 +131,8 @@ impl Wakeup {
             if called {
                 return Due::Pump;
             }
-            // Who finds it asleep takes the lock to wake it: so it does not seem to be while there is something to do.
+            // A thread that finds it asleep takes the lock to wake it: so it does not seem to be while there is something
+            // to do.
             if let Need::Now(due) = need() {
                 return due;
             }
@@ -192,10 +194,10 @@ impl Drop for Listener<'_> {
     }
 }
 
-/// What a library is asked to call for: the end of what a signal stands for.
+/// The call that a library is asked for: at the end of a command of a signal.
 pub(super) struct Call {
     wakeup: Arc<Wakeup>,
-    /// It has said that this ended well.
+    /// True if the library has said that this ended well.
     is_finished: AtomicBool,
 }
 
@@ -214,18 +216,18 @@ impl Call {
     }
 }
 
-/// Wakes a driver, once: what a library's callback is given.
+/// The argument of a library's callback: wakes a driver, once.
 pub struct Wake(pub(super) Arc<Call>);
 
 impl Wake {
-    /// Wakes it, to ask what has become of the signal that this was asked for. Calls nothing of the library's, and takes
+    /// Wakes it, to ask for the status of the signal that this was asked for. Calls nothing of the library's, and takes
     /// no time.
     pub fn ring(self) {
         self.0.wakeup.hear();
     }
 
-    /// As [`ring`](Wake::ring), when what the signal stands for has ended well: so nobody asks the library, which may keep
-    /// who does waiting while its callbacks run.
+    /// As [`ring`](Wake::ring), when the command of the signal has ended well. So nobody asks the library, which may keep
+    /// the asking thread waiting while its callbacks run.
     pub fn ring_over(self) {
         self.0.is_finished.store(true, Ordering::Release);
         self.ring();

@@ -1,5 +1,5 @@
-//! Commands that wait for something outside the driver, and that are put on their device with one call when it lets them
-//! go: all that is seen of them is as if they went one by one.
+//! Commands that wait for something outside the driver, and that are put on their device with one call when they are
+//! released: their results are as if they went one by one.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{Library, Refusal, started};
@@ -108,7 +108,7 @@ fn folded(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.fold(0, |x: u64, n| x.wrapping_mul(31).wrapping_add(n))
 }
 
-/// What may be left of a chain that goes one by one: the last, which are too few.
+/// The commands that may be left of a chain that goes one by one: the last ones, which are too few.
 const REST: u64 = FEWEST as u64 - 1;
 
 #[test]
@@ -151,7 +151,7 @@ fn a_device_has_all_batches_before_ends_are_looked_at() {
     });
 }
 
-/// Of what nobody knows how long it takes, few end together; of what takes long, nothing does.
+/// Of commands of unknown duration few end together; of long commands none do.
 #[test]
 fn what_takes_long_does_not_end_together() {
     each(|rig| {
@@ -214,7 +214,7 @@ fn commands_end_in_their_order() {
     });
 }
 
-/// What takes long enough to be worth it is told of by itself; what takes no time is told of together.
+/// The end of a long enough command is told by itself; ends of commands that take no time are told together.
 #[test]
 fn the_first_of_a_batch_end_before_its_last() {
     each(|rig| {
@@ -257,7 +257,7 @@ fn the_first_of_a_batch_end_before_its_last() {
     });
 }
 
-/// Its device is at it until the last of it is over: what has no room until then waits for that.
+/// Its device is at it until the last of it is over: a command that has no room until then waits for that.
 #[test]
 fn a_batch_of_which_some_are_over_may_still_make_room() {
     each(|rig| {
@@ -293,14 +293,14 @@ fn a_batch_of_which_some_are_over_may_still_make_room() {
     });
 }
 
-/// Each by what its own kernel says, also where that is heard of before the batch is over.
+/// Each by the error of its own kernel, also if that is noticed before the batch is over.
 #[test]
 fn what_fails_in_a_batch_says_so() {
     each(|rig| {
         let first = rig.memory(8);
         let rounds = 20;
         for _ in 0..rounds {
-            // What is computed from what has failed has failed.
+            // A command that computes from failed bytes has failed.
             let others: Vec<MemoryRef> = (1..FEWEST as u64).map(|_| rig.memory(8)).collect();
             let gate = UserEvent::new();
             let begin = fold(&rig.queue, &first, 0, &[gate.event()]);
@@ -471,7 +471,7 @@ fn a_cancelled_command_of_a_batch_is_not_run() {
         gate.complete();
         for (number, event) in events.iter().enumerate() {
             let ended = event.wait();
-            // What was to read what it writes fails with it.
+            // A command that was to read its bytes fails with it.
             assert_eq!(ended.is_err(), (30..60).contains(&number), "{number}");
         }
         rig.read(&memory).unwrap_err();

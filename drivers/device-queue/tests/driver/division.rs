@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Default)]
 struct Positions {
     automatic: bool,
-    /// What it passes is computed by code that panics.
+    /// Its parameters are computed by code that panics.
     panics: bool,
 }
 
@@ -132,7 +132,7 @@ fn the_compiled_kernel_is_asked_where_the_division_is_free() {
     assert_eq!(faults.violations(), [""; 0]);
 }
 
-/// What is passed to a kernel may be a user's code that says it, which is called by whoever pumps.
+/// A user's code may compute a kernel's parameters; the thread that pumps calls it.
 #[test]
 fn a_launch_that_panics_as_it_says_what_it_passes_fails_alone_and_in_a_batch() {
     let (driver, faults) = started(true, 6);

@@ -1,5 +1,5 @@
-//! What goes wrong in a vendor's library, call by call: what fails, what does not, and that nothing is given up that a
-//! device still uses.
+//! Faults in a vendor's library, call by call: the commands that fail, those that do not, and that nothing is given up
+//! that a device still uses.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{CAPACITY, Refusal, stage};
@@ -34,7 +34,7 @@ fn copy(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
     queue.copy(from, to, length, &[], &[]).unwrap()
 }
 
-/// Copies in so many rows, each of which is a call.
+/// Copies in so many rows, each with a call of its own.
 fn copy_rows(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
     copy_rows_after(queue, from, to, &[])
 }
@@ -83,7 +83,7 @@ fn each(test: impl Fn(&Rig)) {
                 queue,
             };
             test(&rig);
-            // What commands use is given up when they are over, and so before this.
+            // Memory that commands use is given up when they are over, and so before this.
             rig.queue.wait().unwrap();
             assert_eq!(rig.faults.violations(), [""; 0]);
         }
@@ -119,7 +119,7 @@ fn a_command_whose_first_call_is_refused_fails_alone() {
             assert!(error.to_string().contains(part), "{error}");
         }
         assert_eq!(read(&rig.queue, &y).unwrap(), vec![2; 64]);
-        // What reads what it was to write names it as the cause.
+        // A command that reads the bytes that it was to write names it as the cause.
         let error = read(&rig.queue, &x).unwrap_err();
         assert!(is_device(error.first_cause()), "{error}");
         fill(&rig.queue, &x, 4, &[]).wait().unwrap();
@@ -305,7 +305,7 @@ fn what_comes_behind_a_command_that_finds_its_device_lost_fails_as_well() {
         let first = copy_rows_after(&rig.queue, &x, &y, &waits);
         let second = fill(&rig.queue, &z, 4, &waits);
         rig.queue.flush();
-        // A part of the first is put there, and what is put there after that is taken, and never ends well.
+        // A part of the first is put there. Commands that are put there after that are taken, and never end well.
         rig.faults.plan(Fault::Put, 1, 1, Refusal::Lost);
         rig.faults.plan(Fault::Run, 0, u64::MAX, Refusal::Lost);
         gate.complete();
@@ -316,7 +316,7 @@ fn what_comes_behind_a_command_that_finds_its_device_lost_fails_as_well() {
             assert!(matches!(kind, ErrorKind::DeviceLost { .. }), "{error}");
         }
         rig.faults.end();
-        // A device that is lost does not say when it is through with what is there.
+        // A device that is lost does not say when it is through with its commands.
         std::mem::forget((x, y, z));
     });
 }
@@ -368,7 +368,7 @@ fn a_kernel_that_faults_fails_and_its_device_is_lost_in_words_while_others_live_
         let access = all(&y, AccessMode::Overwrite);
         let refused = rig.queue.fill(access, &[1], &[]).unwrap_err();
         assert_eq!(refused.to_string(), lost);
-        // What was there only is gone, and says why; the rest lives on.
+        // Bytes that were only there are gone, with the reason; the rest lives on.
         let error = read(&other, &x).unwrap_err();
         assert!(
             matches!(error.first_cause().kind(), ErrorKind::DeviceLost { .. }),

@@ -1,5 +1,5 @@
-//! What the drivers over vendors' libraries share, over a library that exists only here. One program, as all of these
-//! are made of the same generic code.
+//! The common part of the drivers over vendors' libraries, over a library that exists only here. One program, as all of
+//! these are made of the same generic code.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 mod batches;

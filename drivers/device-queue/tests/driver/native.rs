@@ -1,5 +1,5 @@
-//! Native enqueues: closures that put work of their own into a library's queue are commands as any, called once, and never
-//! for what is void.
+//! Native enqueues: closures that put work of their own into a library's queue are commands as any, called once, and
+//! never for void bytes.
 
 use crate::library::faults::{Fault, Faults};
 use crate::library::{CAPACITY, FakeMemory, FakeQueue, Refusal, stage};
@@ -94,7 +94,7 @@ impl Rig {
             waits,
             ..Request::default()
         };
-        // SAFETY: what the tests put there minds what they declare.
+        // SAFETY: the tests' closures keep to their declared accesses.
         unsafe {
             self.queue
                 .native_enqueue(NativeEnqueue::new(call), &request)
@@ -244,7 +244,7 @@ fn it_is_called_while_what_comes_before_is_on_the_device() {
     });
 }
 
-/// What a closure may do that fails its command.
+/// The acts of a closure that fail its command.
 fn failing(panics: bool) -> Result<()> {
     if panics {
         panic!("not {}", "today");
@@ -299,7 +299,7 @@ fn it_is_not_called_for_what_is_void() {
         failed.wait().unwrap_err();
         event.wait().unwrap_err();
         assert_eq!(calls.load(Ordering::SeqCst), 0);
-        // Nor is what it owns kept.
+        // Nor are its captures kept.
         assert_eq!(Arc::strong_count(&calls), 1);
     });
 }
@@ -359,7 +359,7 @@ fn a_refused_call_around_it_does_not_call_it_again() {
                 let ended = event.wait();
                 rig.faults.end();
                 let calls = calls.load(Ordering::SeqCst);
-                // Before the closure, between what it puts there, never.
+                // Before the closure and between its parts, never.
                 let expected = if skip == 0 { 0 } else { 1 };
                 assert_eq!(calls, expected);
                 assert_eq!(ended.is_ok(), skip == 3, "{ended:?}");
@@ -397,7 +397,7 @@ fn one_whose_wait_fails_on_the_device_is_not_called_again() {
     each(|rig| {
         let (x, y, z) = (rig.used(1), rig.used(2), rig.used(3));
         rig.faults.hold(true);
-        // It reads what the native one is to write, which is only an order.
+        // It reads the bytes that the native one is to write, which is only an order.
         let accesses = (all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite));
         let before = rig
             .queue
@@ -547,7 +547,7 @@ fn one_way_ones_run_and_fail_what_reads_what_they_were_to_write() {
                 put_add_one(queue, &memories);
                 if fails { failing(false) } else { Ok(()) }
             });
-            // SAFETY: it minds what it declares.
+            // SAFETY: it keeps to its declared accesses.
             unsafe { rig.queue.post_native_enqueue(call, &request) }.unwrap();
         };
         post(false);

@@ -1,4 +1,4 @@
-//! Work beyond a device's memory, for which nobody waits between: what no handed-over command uses makes room, and is put
+//! Work beyond a device's memory, without waits between: memory that no handed-over command uses makes room, and is put
 //! back.
 
 use crate::library::faults::{Fault, Faults, next};
@@ -116,7 +116,7 @@ fn native(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
         });
         Ok(())
     };
-    // SAFETY: it minds what it declares.
+    // SAFETY: it keeps to its declared accesses.
     unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request(&accesses, &[])) }.unwrap()
 }
 
@@ -433,7 +433,8 @@ fn random_program(seed: u64, ordered: bool, fails: bool) {
     rig.queues.iter().for_each(Queue::flush);
     gate.complete();
     if fails {
-        // What fails for want of memory is the faults' doing: only that everything ends is to be seen.
+        // Failures for want of memory are the faults' doing: the test sees only that everything
+        // ends.
         rig.queues.iter().for_each(|queue| queue.wait().unwrap());
         rig.faults.end();
     } else {

@@ -1,5 +1,5 @@
-//! Random programs that user events hold back, and let go at random moments, some of whose commands are cancelled, and
-//! over a library in which anything may go wrong: what they leave is what they would leave one by one.
+//! Random programs that user events hold back, and release at random moments. Some of their commands are cancelled, and
+//! the library may fail in any call. Their results are those of commands that go one by one.
 
 use crate::library::acts::{Act, BUFFERS, BYTES, Model};
 use crate::library::faults::{Fault, Faults, next};
@@ -40,7 +40,7 @@ fn open(gate: Option<UserEvent>) {
     }
 }
 
-/// Commands behind a gate, of which some are not the device's and some wait for a second gate.
+/// Commands behind a gate. Some are not the device's, and some wait for a second gate.
 fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
     let queue = &stage.queues[(next(random) % 3) as usize];
     let (mut gate, second) = (Some(UserEvent::new()), UserEvent::new());
@@ -74,7 +74,7 @@ fn phase(stage: &Stage, random: &mut u64, model: &mut Model, faulty: bool) {
         }
     }
     queue.flush();
-    // Without what may go wrong there is a batch some time.
+    // Without possible faults there is a batch some time.
     let is_sure = !early && !faulty && others == 0 && gated == 0 && count >= 100;
     let mut patience = next(random) % 2000;
     while stage.driver.batches().ready == 0 && (is_sure || patience > 0) {

@@ -1,6 +1,6 @@
 //! Random chains of commands over a library in which anything may go wrong at any time, against a sequential model: every
-//! command ends, once; what is said to have gone well has done what it should; what read what a failed command was to
-//! write has failed, too; and nothing is given up that a device still uses.
+//! command ends, once; a command that is said to have gone well has done its work; a command that read the bytes of a
+//! failed one has failed, too; and nothing is given up that a device still uses.
 
 use crate::library::acts::{Act, BUFFERS, BYTES, Model};
 use crate::library::faults::{Fault, Faults, next};
@@ -19,7 +19,7 @@ fn plan(faults: &Faults, random: &mut u64, ordered: bool) {
     often(Fault::Callback, 500, Refusal::Busy);
     often(Fault::HostCopy, 30, Refusal::Busy);
     often(Fault::Reserve, 100, Refusal::Memory);
-    // In a stream that keeps its order, what comes after a failure does not end well.
+    // In a stream that keeps its order, no command after a failure ends well.
     if !ordered {
         often(Fault::Run, 15, Refusal::Broken);
     }
@@ -48,7 +48,7 @@ fn phase(queue: &Queue, buffers: &[MemoryRef], random: &mut u64, model: &mut Mod
                 calls < 2 && (calls == 1 || ended.is_err()),
                 "{act:?}: {calls}"
             );
-            // Where only calls fail, what is on a device ends well.
+            // If only calls fail, commands on a device end well.
             assert!(
                 !(model.is_void(act) && is_sure) || calls == 0,
                 "{act:?} was called for what is void"

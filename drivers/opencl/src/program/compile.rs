@@ -27,13 +27,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Compiled {
     /// The kernel, whose arguments are set and which is put into a queue by one thread at a time.
     kernel: Mutex<Callable>,
-    /// What it was compiled from, among all kernels of a process.
+    /// The number of its code, among all kernels of a process.
     pub(super) identity: u64,
-    /// How many arguments it has.
+    /// The number of its arguments.
     pub(crate) arguments: u32,
-    /// The most threads that a block of it can have, and of how many they best are a multiple.
+    /// The most threads that a block of it can have, and the number that they best are a multiple
+    /// of.
     threads: (u64, u64),
-    /// What it was printed from and as; nothing of a user's text.
+    /// The code that it was printed from, and the printed text's description; none of a user's
+    /// text.
     pub(crate) printed: Option<(Arc<dyn Any + Send + Sync>, Printed)>,
 }
 
@@ -44,7 +46,7 @@ impl Compiled {
         Some((module.downcast_ref()?, printed))
     }
 
-    /// How many threads its blocks best have where so many are asked for.
+    /// The best number of threads of its blocks if so many are asked for.
     pub(crate) fn fitting_threads(&self, asked: u64) -> u64 {
         match self.printed {
             Some(_) => fitting(asked, self.threads),
@@ -53,7 +55,7 @@ impl Compiled {
         }
     }
 
-    /// What the compiler has made of it.
+    /// The limits of the compiled kernel.
     pub(crate) fn attributes(&self, device: &Device) -> KernelAttributes {
         let (most, multiple) = self.threads;
         let most = most.min(device.properties.max_block_thread_count);
@@ -66,7 +68,7 @@ impl Compiled {
             info.ok().map(InfoType::to_ulong)
         };
         attributes.private_bytes = ask(cl3::kernel::CL_KERNEL_PRIVATE_MEM_SIZE);
-        // PoCL 5.0 says that there is none: it has at least what was printed.
+        // PoCL 5.0 says that there is none: it has at least the printed arrays.
         let printed = self.printed.iter().flat_map(|(_, it)| &it.shared);
         let declared = printed.filter_map(SharedMemory::bytes).sum();
         let told = ask(cl3::kernel::CL_KERNEL_LOCAL_MEM_SIZE);
@@ -74,7 +76,7 @@ impl Compiled {
         attributes
     }
 
-    /// The kernel, for whoever sets its arguments and puts it into a queue.
+    /// The kernel, for code that sets its arguments and puts it into a queue.
     pub(super) fn callable(&self) -> MutexGuard<'_, Callable> {
         self.kernel.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,10 +98,10 @@ impl Source<'_> {
         hasher.finish()
     }
 
-    /// True if what it compiles to depends on nothing but itself: on no file of the system's.
+    /// True if its code depends on nothing but itself: on no file of the system's.
     fn is_whole(&self) -> bool {
-        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`; whoever only
-        // speaks of it compiles anew in each process.
+        // A directive may be written with blanks, with a line continued within it, or with `%:` for `#`. A text that only
+        // speaks of it is compiled anew in each process.
         let text: String = self.text.replace("\\\r\n", "").replace("\\\n", "");
         !text.contains("include")
             && !self.options.contains("-I")
@@ -110,7 +112,7 @@ impl Source<'_> {
 /// Compiles code for a device.
 ///
 /// # Errors
-/// What cannot be printed; what the compiler says of it, with the user's lines.
+/// The error of code that cannot be printed; the compiler's error, with the user's lines.
 pub(crate) fn compile(
     device: &Device,
     code: &Arc<dyn Any + Send + Sync>,
@@ -185,7 +187,7 @@ fn finish(
         .to_uint();
     let ask = |what, otherwise| {
         let info = cl3::kernel::get_kernel_work_group_info(kernel.raw(), device.handle.0, what);
-        // What is not told is left to the launch.
+        // A limit that is not told is left to the launch.
         info.map_or(otherwise, |info| info.to_size() as u64).max(1)
     };
     let threads = (

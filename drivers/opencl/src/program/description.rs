@@ -1,8 +1,8 @@
 //! The description of a program in OpenCL C by OpenCL: its kernels and their parameters.
 //!
-//! OpenCL does not say which memory a kernel writes, nor how large a value is. So memory counts as written unless the text says
-//! `const`. A value of a type of the language has a known size, and a structure the only size that `clSetKernelArg` takes. A library
-//! that takes any size for a structure cannot describe such a kernel.
+//! OpenCL does not say whether a kernel writes its memory, nor the size of a value. So memory counts as written unless
+//! the text says `const`. A value of a type of the language has a known size, and a structure the only size that
+//! `clSetKernelArg` takes. A library that takes any size for a structure cannot describe such a kernel.
 
 use super::compile::{build_log, build_program, kernels_of};
 use crate::device::Device;
@@ -20,7 +20,7 @@ const LARGEST_VALUE: usize = 4096;
 /// Has a device's compiler read a program.
 ///
 /// # Errors
-/// The compiler's log, if it refuses the program; what else the library says.
+/// The compiler's log, if it refuses the program; any other error of the library.
 pub(crate) fn describe(device: &Device, text: &ProgramText) -> Result<Description> {
     let failed = |error: CallError| device.failed("read a program for it", &error);
     if text.source.trim().is_empty() {

@@ -1,10 +1,11 @@
 //! Grids of a kernel that must not be in use at once.
 //!
-//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts what uses it. Up to version 5 it
-//! counts the end of a launch for whichever code of that kernel and size of blocks was used last, and ends the process by
-//! an assertion once it counts below zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a launch there begins after
-//! those of the same kernel, in blocks of the same size, in other grids. It is one count for all contexts of the process. What
-//! another context's launches leave behind cannot be waited for by events, so a thread waits for that, which is rare.
+//! PoCL has code of its own for each kernel, size of blocks and width of the grid, and counts the launches that use it.
+//! Up to version 5 it counts the end of a launch for the code of that kernel and size of blocks that was used last, and
+//! ends the process by an assertion once it counts below zero (`pocl_release_dlhandle_cache`, repaired in 6.0). So a
+//! launch there begins after those of the same kernel, in blocks of the same size, in other grids. It is one count for
+//! all contexts of the process. Events cannot wait for another context's launches, so a thread waits for them, which is
+//! rare.
 
 use crate::native::{Called, Event, Queue};
 use cl3::types::cl_event;
@@ -14,34 +15,34 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What a launch is made of.
+/// The sizes of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The first thread along each axis, and how many there are.
+    /// The first thread along each axis, and the number of threads.
     pub(super) offset: [usize; 3],
     pub(super) global: [usize; 3],
-    /// How many are a block.
+    /// The number of threads of a block.
     pub(super) local: [usize; 3],
 }
 
 /// A kernel, and the size of its blocks.
 type Blocks = (u64, [usize; 3]);
 
-/// The first thread of a grid along each axis, and how many there are.
+/// The first thread of a grid along each axis, and the number of threads.
 type Grid = ([usize; 3], [usize; 3]);
 
-/// What runs where grids are kept apart.
+/// The launches that run where grids are kept apart.
 static RUNNING: LazyLock<Mutex<HashMap<Blocks, Running<End>>>> = LazyLock::new(Mutex::default);
 
-/// Where launches are put: a context, and a device, as OpenCL knows them.
+/// The target of launches: a context, and a device, as OpenCL knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     pub(crate) context: usize,
     pub(crate) device: usize,
 }
 
-/// A device is no longer used by a context: its launches are over. What would be left of them OpenCL lets live no longer than
-/// the device (PoCL 3.1 does not stand that the event of a part of a device is released after that).
+/// Notes that a device is no longer used by a context: its launches are over. Their events must not live longer than the
+/// device (PoCL 3.1 does not stand that the event of a part of a device is released after that).
 pub(crate) fn forget(whereabouts: Whereabouts) {
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     running.retain(|_, running| {
@@ -52,7 +53,7 @@ pub(crate) fn forget(whereabouts: Whereabouts) {
     });
 }
 
-/// Makes the call that puts a launch of a kernel into a queue, with what it has to wait for besides.
+/// Makes the call that puts a launch of a kernel into a queue, with its further waits.
 pub(super) fn put_apart(
     kernel: u64,
     shape: Shape,
@@ -79,7 +80,8 @@ pub(super) fn put_apart(
     waits.extend(after.map(|end| end.event.raw()));
     let event = call(&waits)?;
     running.ends.push(ending(event.clone()));
-    // Who waits for it has the lock that the pump of its driver may need before it flushes; which says, then, what is wrong.
+    // A thread that waits for it has the lock that the pump of its driver may need before it flushes. The pump reports an
+    // error.
     let _ = queue.flush();
     Ok(event)
 }
@@ -91,7 +93,7 @@ struct End {
     whereabouts: Whereabouts,
 }
 
-/// What is not known is taken to be over: the call that waits for it will say what is wrong.
+/// An event of unknown state is taken to be over: the call that waits for it will report the error.
 fn is_finished(end: &End) -> bool {
     end.event.status().map_or(true, |status| status <= 0)
 }
@@ -111,13 +113,13 @@ fn wait(end: &End) {
 /// Launches in one grid.
 #[derive(Debug)]
 struct Running<E> {
-    /// Which.
+    /// The grid.
     grid: Grid,
     /// The end of all that ran in another before.
     after: Option<E>,
-    /// Their ends, of which some may be over.
+    /// Their ends, some of which may be over.
     ends: Vec<E>,
-    /// With so many of them it is looked which are.
+    /// The number of ends at which those that are over are taken out.
     look: usize,
 }
 
@@ -136,8 +138,8 @@ impl<E> Default for Running<E> {
 }
 
 impl<E: Clone> Running<E> {
-    /// Admits a launch in a grid: what it has to wait for, which `join` makes of several. What is not its context's own it
-    /// waits for here. If there is none to be made, nothing has changed.
+    /// Admits a launch in a grid. Gives the event that it has to wait for; `join` makes one of several. Waits here for
+    /// events that are not its context's own. If none can be made, nothing has changed.
     fn admit<Error>(
         &mut self,
         grid: Grid,
@@ -156,7 +158,7 @@ impl<E: Clone> Running<E> {
         if grid != self.grid {
             self.ends
                 .retain(|end| !is_finished(end) && !is_waited_for(end));
-            // Each of them waits for what was before them.
+            // Each of them waits for the launches before them.
             self.after = match &self.ends[..] {
                 [] => self.after.take(),
                 [end] => Some(end.clone()),
@@ -183,7 +185,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::convert::Infallible;
 
-    /// A launch: its grid, and those whose ends it needs, all of which are over then.
+    /// A launch: its grid, and the launches whose ends it needs, all of which are over then.
     struct Launched {
         grid: usize,
         needs: BTreeSet<usize>,

@@ -29,17 +29,17 @@ pub(crate) struct FaultRead {
     record: FaultRecord,
 }
 
-/// Where faults of a kernel are recorded, used again once it was found empty.
+/// The record of faults of a kernel, used again once it was found empty.
 #[derive(Debug)]
 pub(crate) struct FaultRecord {
-    /// On the device, where it is empty before the kernel.
+    /// The record on the device, where it is empty before the kernel.
     memory: Memory,
-    /// On the host.
+    /// Its copy on the host.
     place: Place<FAULT_WORDS>,
 }
 
 impl FaultRead {
-    /// What the record says, once it is here.
+    /// The result in the record, once it is here.
     pub(crate) fn outcome(self, device: &Device, kernel: &str) -> Result<()> {
         let fault = self
             .compiled
@@ -67,7 +67,8 @@ pub(crate) struct Launched {
     /// The end of all of it, if that is later.
     pub(crate) done: Option<Event>,
     pub(crate) fault: Option<FaultRead>,
-    /// Why the rest of it is not in the queue: it fails when what is there is over.
+    /// The reason for which the rest of it is not in the queue: it fails when its part there is
+    /// over.
     pub(crate) failure: Option<CallError>,
     /// Parts of memory objects, for the kernel.
     pub(crate) parts: Vec<Memory>,
@@ -77,13 +78,13 @@ pub(crate) struct Launched {
 struct Pieces {
     earlier: Vec<Event>,
     last: Event,
-    /// Why there are no more of them.
+    /// The reason for which there are no more of them.
     failure: Option<CallError>,
 }
 
 /// Bytes of a fault record.
 const FAULT_BYTES: usize = size_of::<[u32; FAULT_WORDS]>();
-/// The most blocks along an axis that a call launches: what every device takes.
+/// The most blocks along an axis that a call launches: as many as every device takes.
 const MOST_BLOCKS: [u64; 3] = [1 << 20, 1 << 15, 1 << 15];
 
 /// First blocks and numbers of blocks along an axis.
@@ -97,11 +98,11 @@ fn pieces(blocks: u64, most: u64) -> impl Iterator<Item = (u64, u64)> + Clone {
 /// An argument of a kernel.
 #[derive(Clone, Copy)]
 enum Value<'a> {
-    /// Of the user's, with whatever is between its fields.
+    /// The bytes of a user's value, with those between its fields.
     Bytes(&'a [MaybeUninit<u8>]),
-    /// How long memory is, say, in so many bytes.
+    /// A number in so many bytes, such as the length of memory.
     Number(u64, usize),
-    /// How the work is divided.
+    /// The division of the work.
     Division(&'a Passing<'a>),
     /// A memory object; with its number, if it is an allocation.
     Object(cl_mem, Option<u64>),
@@ -114,7 +115,7 @@ impl Value<'_> {
     }
 }
 
-/// A kernel, and what its arguments were last set to: of those that need not be set again if they are to be the same. (A
+/// A kernel, and the last values of its arguments: of those that need not be set again if they are to be the same. (A
 /// memory object is known by its number and not kept for this: PoCL has it released while its device is there.)
 #[derive(Debug)]
 pub(super) struct Callable {
@@ -180,7 +181,7 @@ impl Callable {
         &self.kernel
     }
 
-    /// Sets all arguments, but for what is set.
+    /// Sets all arguments, except those that are set.
     fn set<'a>(
         &mut self,
         values: impl Iterator<Item = Result<Value<'a>>>,
@@ -192,7 +193,7 @@ impl Callable {
                 Some(_) => {}
                 None => self.set.push(Set::Anything),
             }
-            // If the call fails nobody knows what is set.
+            // If the call fails, the state of the argument is unknown.
             self.set[number] = Set::Anything;
             let little_endian: [u8; 8];
             let division: NumberBytes;
@@ -225,12 +226,12 @@ impl Callable {
     }
 }
 
-/// What a launch is made with.
+/// The parts of a launch.
 pub(crate) struct Launch<'a> {
     pub(crate) device: &'a Device,
     pub(crate) queue: &'a Queue,
-    /// Of the device: its fault record is read in that of what goes to the host, not among kernels, of which the next would
-    /// begin after that.
+    /// Of the device: its fault record is read in a queue for reads, not among kernels, the next of which would begin
+    /// after that.
     pub(crate) queues: &'a Queues,
     pub(crate) compiled: &'a Arc<Compiled>,
     pub(crate) passed: &'a Passed,
@@ -323,8 +324,8 @@ impl Launch<'_> {
         })
     }
 
-    /// A fault record, and what empties it if it is new. It is not made of the host's bytes: NVIDIA's call for that waits for what is
-    /// on the device.
+    /// A fault record, and the event that empties it if it is new. It is not made of the host's bytes: NVIDIA's call for
+    /// that waits for commands on the device.
     fn record(&self) -> Called<(FaultRecord, Option<Event>)> {
         let known = self
             .device
@@ -355,7 +356,7 @@ impl Launch<'_> {
         passing::check_shared(self.device, asked)
     }
 
-    /// What is passed for each parameter of a printed kernel.
+    /// The value of each parameter of a printed kernel.
     fn values<'a>(
         &'a self,
         passing: &'a Passing<'a>,
@@ -392,7 +393,7 @@ impl Launch<'_> {
         waits: &[cl_event],
     ) -> Called<Event> {
         let threads = axes(&self.passed.threads);
-        // What is too large for a number is for the device to refuse.
+        // The device refuses a size that is too large for a number.
         let items = |blocks: u64, axis: usize| blocks.saturating_mul(threads[axis]) as usize;
         let begins = &self.passed.offset;
         let offset: [usize; 3] = std::array::from_fn(|axis| {
@@ -407,8 +408,8 @@ impl Launch<'_> {
             _ => offset.as_ptr(),
         };
         let call = |waits: &[cl_event]| {
-            // SAFETY: three sizes each, of which as many are read as there are dimensions. The arguments are set; their
-            // memory is the command's until it is over.
+            // SAFETY: three sizes each; as many are read as there are dimensions. The arguments are set; their memory is
+            // the command's until it is over.
             let put = unsafe {
                 cl3::command_queue::enqueue_nd_range_kernel(
                     self.queue.raw(),
@@ -486,7 +487,7 @@ impl Launch<'_> {
         Ok(self.enqueue(callable.kernel(), dimensions, whole, waits)?)
     }
 
-    /// A user's text: its parameters are what is passed.
+    /// Puts a launch of a user's text: its parameters are the passed ones.
     fn put_text(&self, waits: &[cl_event]) -> std::result::Result<Launched, Obstacle<CallError>> {
         let given = self.passed.parameters.len();
         if given != self.compiled.arguments as usize {

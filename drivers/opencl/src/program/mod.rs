@@ -1,11 +1,11 @@
 //! Programs: code that launches bring along, compiled for a device.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `compile` | from code to a kernel: printing, compiling, build logs |
-//! | `description` | what OpenCL says of a program that it compiles |
+//! | `description` | OpenCL's description of a program that it compiles |
 //! | `grids` | grids that must not be in use at once |
-//! | `launch` | from what a launch passes to calls; faults |
+//! | `launch` | from a launch's parameters to calls; faults |
 
 mod compile;
 mod description;

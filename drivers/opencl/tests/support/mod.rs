@@ -6,7 +6,7 @@ use quipu_scheduler::{Device, Driver, Result};
 use std::sync::Arc;
 
 /// True if there is an OpenCL device; false if there is none and `QUIPU_TEST_WITHOUT_OPENCL=1` says that tests may leave
-/// out what needs one, which is then said loudly.
+/// out the parts that need one. A message then says so loudly.
 ///
 /// # Panics
 /// If there is none and they may not.

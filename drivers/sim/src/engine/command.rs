@@ -23,7 +23,7 @@ impl std::fmt::Display for CommandId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KernelId(pub u64);
 
-/// What a command is. Only a kernel needs an image; the rest is for faults and the log.
+/// The kind of a command. Only a kernel needs an image; the rest is for faults and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A launch of a kernel.
@@ -47,11 +47,11 @@ pub enum Unit {
     CopyIn,
     /// The unit that copies from the device.
     CopyOut,
-    /// None: the command ends as soon as it starts, as a marker does.
+    /// No unit: the command ends as soon as it starts, as a marker does.
     Immediate,
 }
 
-/// How much a command has to do; the device's configuration says how long that takes.
+/// The amount of work of a command; the device's configuration says how long that takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Work-groups, for the compute unit.
@@ -99,7 +99,7 @@ impl Cost {
 pub struct Wait {
     /// The slot, in the event-status area of the device's own memory space.
     pub slot: StatusSlot,
-    /// Whether a failure there fails this command too. Pure ordering does not.
+    /// True if a failure there fails this command too. Pure ordering does not.
     pub propagates: bool,
 }
 
@@ -123,7 +123,7 @@ impl Wait {
     }
 }
 
-/// What a command does to memory, run once, when the command starts.
+/// A command's change of memory, run once, when the command starts.
 pub type Effect = Box<dyn FnOnce(&mut MemoryAccess<'_>) -> Result<(), String> + Send>;
 
 /// A command, ready to be uploaded.
@@ -132,23 +132,24 @@ pub struct Command {
     pub device: DeviceId,
     /// The driver's own name for it; comes back with its completion.
     pub tag: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it occupies.
+    /// The unit that it occupies.
     pub unit: Unit,
-    /// How much it has to do.
+    /// Its amount of work.
     pub cost: Cost,
-    /// What must have been set before it starts.
+    /// The statuses that must have been set before it starts.
     pub waits: Vec<Wait>,
-    /// What the device sets when it has ended.
+    /// The status that the device sets when it has ended.
     pub signals: Option<StatusSlot>,
     /// The memory its effect touches; anything else is refused to the effect.
     pub accesses: Vec<Access>,
-    /// Of accesses that leave bytes between rows alone: which, and the rows by their addresses. They race with what meets their rows.
+    /// The accesses that leave bytes between rows alone, by index, with the rows by their addresses. They race with
+    /// accesses that meet their rows.
     pub rows: Vec<(usize, Rows)>,
-    /// When the host had it ready, if that was before its upload.
+    /// The time at which the host had it ready, if that was before its upload.
     pub queued: Option<Nanoseconds>,
-    /// What it does.
+    /// Its change of memory.
     pub effect: Effect,
 }
 
@@ -188,7 +189,7 @@ impl Command {
         )
     }
 
-    /// With the driver's own name for it.
+    /// Sets the driver's own name for it.
     #[must_use]
     pub fn tag(mut self, tag: u64) -> Self {
         self.tag = tag;
@@ -241,7 +242,7 @@ impl std::fmt::Debug for Command {
     }
 }
 
-/// Why a command did not do what it should.
+/// The reason of a command's failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -266,7 +267,7 @@ pub enum Failure {
         command: CommandId,
         /// The driver's name for it.
         tag: u64,
-        /// What the effect said.
+        /// The text of the effect's error.
         message: String,
     },
     /// Its effect panicked.
@@ -314,7 +315,7 @@ pub enum Failure {
     /// Something outside the machine failed, and the host said so through a status slot.
     #[error("{message}")]
     Host {
-        /// What the host said.
+        /// The host's text.
         message: String,
     },
     /// The machine was shut down before the command had ended.
@@ -322,10 +323,10 @@ pub enum Failure {
     ShutDown,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should.
+    /// It did its work.
     Complete,
     /// It failed; nothing it wrote was published.
     Failed(Arc<Failure>),
@@ -343,7 +344,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the command did what it should.
+    /// True if the command did its work.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Complete)
@@ -359,13 +360,13 @@ pub struct Completion {
     pub tag: u64,
     /// Its device.
     pub device: DeviceId,
-    /// How it ended.
+    /// The way in which it ended.
     pub outcome: Outcome,
-    /// When it reached each state.
+    /// The time at which it reached each state.
     pub times: Times,
 }
 
-/// What the machine tells the host.
+/// A report of the machine to the host.
 #[derive(Debug)]
 pub enum Notice {
     /// A command has ended.
@@ -383,7 +384,7 @@ pub enum Notice {
     SlotsFree {
         /// The device.
         device: DeviceId,
-        /// How many uploads it takes now.
+        /// The number of uploads that it takes now.
         credits: usize,
     },
     /// An event-status area that had refused a reservation has a slot.
@@ -395,7 +396,7 @@ pub enum Notice {
     DeviceLost {
         /// The device.
         device: DeviceId,
-        /// Whether its memory went with it: no surviving device works in that space.
+        /// True if its memory went with it: no surviving device works in that space.
         memory_lost: bool,
     },
 }

@@ -1,7 +1,7 @@
 //! The configuration of a simulated machine.
 //!
-//! Every number a program could want to vary is here, with defaults that resemble a small accelerator behind a
-//! PCI Express link. [`Configuration::validate`] refuses what could not work, before anything runs.
+//! Every number that a program could want to vary is here, with defaults that resemble a small accelerator behind a PCI
+//! Express link. [`Configuration::validate`] refuses values that could not work, before anything runs.
 
 use super::command::{Cost, Unit};
 use super::fault::Fault;
@@ -61,7 +61,7 @@ impl Default for CopyConfiguration {
 /// The program image of a device: kernels are only ever loaded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageConfiguration {
-    /// How many kernels fit.
+    /// The number of kernels that fit.
     pub capacity: usize,
     /// Time to build an image.
     pub build_time: Nanoseconds,
@@ -80,7 +80,7 @@ impl Default for ImageConfiguration {
     }
 }
 
-/// In which order a device looks at the commands in its slots.
+/// The order in which a device looks at the commands in its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PickOrder {
     /// Oldest upload first.
@@ -94,7 +94,7 @@ pub enum PickOrder {
     Shuffled(u64),
 }
 
-/// What happens when two commands declare accesses that conflict, and nothing orders them.
+/// The reaction to two commands that declare conflicting accesses, and that nothing orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RacePolicy {
     /// Count it and log it. Right where overlapping declarations are allowed, as in an OpenCL out-of-order queue.
@@ -115,7 +115,7 @@ pub struct DeviceConfiguration {
     pub parallel_groups: u64,
     /// Time of one work-group.
     pub group_time: Nanoseconds,
-    /// How fast the compute unit streams memory.
+    /// The rate at which the compute unit streams memory.
     pub memory_bandwidth: Bandwidth,
     /// Time from the start of a kernel to its first work-group.
     pub launch_latency: Nanoseconds,
@@ -153,7 +153,7 @@ impl Default for DeviceConfiguration {
 }
 
 impl DeviceConfiguration {
-    /// How long `unit` takes for `cost`. Work-groups and memory traffic of a kernel overlap: the slower one counts.
+    /// The time that `unit` takes for `cost`. Work-groups and memory traffic of a kernel overlap: the slower one counts.
     #[must_use]
     pub fn duration(&self, unit: Unit, cost: Cost) -> Nanoseconds {
         let work = match unit {
@@ -206,11 +206,11 @@ pub struct Configuration {
     pub spaces: Vec<SpaceConfiguration>,
     /// Time from the host's write to the device's memory seeing it, and back.
     pub signal_latency: Nanoseconds,
-    /// What to do about conflicting commands that nothing orders.
+    /// The reaction to conflicting commands that nothing orders.
     pub races: RacePolicy,
-    /// How many log records are kept, the latest ones.
+    /// The number of log records that are kept, the latest ones.
     pub log_capacity: usize,
-    /// What shall go wrong.
+    /// The faults to come.
     pub faults: Vec<Fault>,
 }
 
@@ -329,7 +329,7 @@ impl Configuration {
     pub const LARGEST_CAPACITY: u64 = 1 << 55;
 }
 
-/// Why no machine can be made of a [`Configuration`].
+/// The reason for which no machine can be made of a [`Configuration`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigurationError {
@@ -339,21 +339,21 @@ pub enum ConfigurationError {
     /// More devices than ids.
     #[error("the simulated machine has {asked} devices: it can have at most 65535")]
     TooManyDevices {
-        /// How many were asked for.
+        /// The number that was asked for.
         asked: usize,
     },
     /// More spaces than ids.
     #[error("the simulated machine has {asked} memory spaces: it can have at most 255")]
     TooManySpaces {
-        /// How many were asked for.
+        /// The number that was asked for.
         asked: usize,
     },
     /// More status slots than ids.
     #[error("memory space {space} has {asked} status slots: it can have at most 2^32 - 1")]
     TooManyStatusSlots {
-        /// Which space.
+        /// The space.
         space: usize,
-        /// How many were asked for.
+        /// The number that was asked for.
         asked: usize,
     },
     /// A device names a space that is not there.
@@ -361,25 +361,25 @@ pub enum ConfigurationError {
         "device {device} works in {space}, but the machine has {spaces} spaces: name one below that"
     )]
     UnknownSpace {
-        /// Which device.
+        /// The device.
         device: usize,
         /// The space it names.
         space: SpaceId,
-        /// How many there are.
+        /// The number of spaces.
         spaces: usize,
     },
     /// A space larger than addresses reach.
     #[error("memory space {space} has {asked} bytes: an address reaches at most 2^55")]
     CapacityTooLarge {
-        /// Which space.
+        /// The space.
         space: usize,
-        /// How many bytes were asked for.
+        /// The number of bytes that was asked for.
         asked: u64,
     },
     /// Something is zero that nothing could run with.
     #[error("device {device}: {what} is zero, so nothing could ever run: make it at least one")]
     Zero {
-        /// Which device.
+        /// The device.
         device: usize,
         /// The field.
         what: &'static str,
@@ -387,7 +387,7 @@ pub enum ConfigurationError {
     /// A fault that could never happen.
     #[error("a fault of the configuration cannot happen: {reason}")]
     Fault {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }

@@ -8,12 +8,12 @@ use super::image::Image;
 use super::statistics::{DeviceStatistics, unit_index};
 use super::time::Nanoseconds;
 
-/// Whether commands may start.
+/// The state of an image; it says whether commands may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImageState {
     /// They may.
     Present,
-    /// A new image waits for what runs to end.
+    /// A new image waits for the end of running commands.
     Draining,
     /// A new image is being built and uploaded.
     Building,
@@ -29,11 +29,11 @@ pub(crate) struct Device {
     pub(crate) running: BTreeSet<CommandId>,
     /// Slots that the host knows to be free.
     pub(crate) free_slots: BTreeSet<usize>,
-    /// Whether an upload was refused since the last notice of free slots.
+    /// True if an upload was refused since the last notice of free slots.
     pub(crate) refused: bool,
     pub(crate) image: Image,
     pub(crate) image_state: ImageState,
-    /// When the device will look at its slots next.
+    /// The time at which the device looks at its slots next.
     pub(crate) next_poll: Option<Nanoseconds>,
     pub(crate) statistics: DeviceStatistics,
     lanes: [usize; 3],

@@ -6,7 +6,7 @@
 use super::command::Kind;
 use super::configuration::{Configuration, DeviceId, SpaceId};
 
-/// Which kinds of command a fault concerns.
+/// The kinds of command that a fault concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KindFilter {
     /// Every launch, whatever the kernel.
@@ -32,7 +32,7 @@ pub enum Fault {
     FailCommand {
         /// The device.
         device: DeviceId,
-        /// Which command, counted from one.
+        /// The number of the command, counted from one.
         nth: u64,
     },
     /// Every command of a kind fails at its end.
@@ -46,37 +46,37 @@ pub enum Fault {
     LoseDevice {
         /// The device.
         device: DeviceId,
-        /// Which command, counted from one.
+        /// The number of the command, counted from one.
         nth: u64,
     },
     /// The n-th allocation in a space finds no memory.
     OutOfMemory {
         /// The space.
         space: SpaceId,
-        /// Which allocation, counted from one.
+        /// The number of the allocation, counted from one.
         nth: u64,
     },
     /// The device does not report the end of its n-th command as it should.
     Misreport {
         /// The device.
         device: DeviceId,
-        /// Which command, counted from one.
+        /// The number of the command, counted from one.
         nth: u64,
-        /// What it does instead.
+        /// The wrong report.
         how: Misreport,
     },
     /// The n-th command that the device starts takes `factor` times as long.
     Slow {
         /// The device.
         device: DeviceId,
-        /// Which command, counted from one.
+        /// The number of the command, counted from one.
         nth: u64,
-        /// How many times as long.
+        /// The factor by which the command takes longer.
         factor: u64,
     },
 }
 
-/// How a device reports a command's end wrongly.
+/// A wrong report of a command's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misreport {
     /// A second time.
@@ -116,7 +116,7 @@ impl Fault {
     }
 }
 
-/// What the faults have to say about a command that is about to start.
+/// The effect of the faults on a command that is about to start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) fails: Option<String>,
@@ -125,7 +125,7 @@ pub(crate) struct Verdict {
     pub(crate) factor: u64,
 }
 
-/// The faults that have not fired yet, each with what is left to count.
+/// The faults that have not fired yet, each with the count that is left.
 #[derive(Debug, Default)]
 pub(crate) struct FaultPlan {
     armed: Vec<Fault>,
@@ -142,7 +142,7 @@ impl FaultPlan {
         self.armed.push(fault);
     }
 
-    /// Counts a command that `starting` is about to start, and says what becomes of it.
+    /// Counts a command that `starting` is about to start, and gives the faults' effect on it.
     pub(crate) fn command_starts(&mut self, starting: DeviceId, kind: Kind) -> Verdict {
         let mut verdict = Verdict {
             factor: 1,

@@ -1,12 +1,12 @@
 //! The program image of a device: kernels are only ever loaded together.
 //!
-//! A new image holds, as far as its capacity goes: the kernels that ready commands lack, oldest command first; those
-//! that the host has named; those of other commands in the slots; those of the old image, latest used first. So
-//! launching what is there builds nothing, and a flush with several new kernels builds once.
+//! A new image holds, as far as its capacity goes: the kernels that ready commands lack, oldest command first; those that
+//! the host has named; those of other commands in the slots; those of the old image, latest used first. So a launch of a
+//! loaded kernel builds nothing, and a flush with several new kernels builds once.
 
 use super::command::KernelId;
 
-/// What is loaded, and what shall be.
+/// The loaded kernels, and those that are to be loaded.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     capacity: usize,
@@ -46,12 +46,12 @@ impl Image {
         missing
     }
 
-    /// Whether kernels were asked for that no image has been built for.
+    /// True if kernels were asked for that no image has been built for.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// Replaces the image. `required` comes first, `uploaded` after what the host has named.
+    /// Replaces the image. `required` comes first, `uploaded` after the kernels that the host has named.
     pub(crate) fn build(&mut self, required: &[KernelId], uploaded: &[KernelId]) -> usize {
         let wanted = std::mem::take(&mut self.wanted);
         let old = std::mem::take(&mut self.kernels);

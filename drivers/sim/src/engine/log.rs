@@ -1,4 +1,4 @@
-//! The log of all that happened, in one total order.
+//! The log of all events, in one total order.
 
 use std::collections::VecDeque;
 
@@ -46,14 +46,14 @@ pub enum Occurrence {
         command: CommandId,
         /// Its device.
         device: DeviceId,
-        /// What it occupies.
+        /// The unit that it occupies.
         unit: Unit,
     },
     /// A command ended.
     Ended {
         /// The command.
         command: CommandId,
-        /// Whether it did what it should.
+        /// True if it did its work.
         complete: bool,
     },
     /// A status was set; by the host, if no command did it.
@@ -62,7 +62,7 @@ pub enum Occurrence {
         slot: StatusSlot,
         /// The command that signalled it.
         by: Option<CommandId>,
-        /// Whether it says failed.
+        /// True if it is set to failed.
         failed: bool,
     },
     /// The host saw the end of a command.
@@ -100,7 +100,7 @@ pub enum Occurrence {
     ImageBuilt {
         /// The device.
         device: DeviceId,
-        /// How many kernels it holds.
+        /// The number of kernels in it.
         kernels: usize,
     },
     /// The device runs its new image.
@@ -125,11 +125,11 @@ pub enum Occurrence {
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it happened.
+    /// The time of the event.
     pub time: Nanoseconds,
     /// Its place in the total order.
     pub sequence: u64,
-    /// What happened.
+    /// The event.
     pub what: Occurrence,
 }
 

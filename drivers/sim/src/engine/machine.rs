@@ -4,14 +4,14 @@
 //!
 //! 1. The simulation is behind a lock that is held for bookkeeping only. Effects, publications, callbacks and the
 //!    drops of effects run with no lock held, so the host's calls return at once, and may come from any of these.
-//! 2. One thread at a time is the *stepper*. It takes what is next under the lock, lets go, does it, and takes the
-//!    lock again to hand the result back. Others that want to step sleep until it is done.
+//! 2. One thread at a time is the *stepper*. It takes the next work under the lock, lets go, does it, and takes the lock
+//!    again to hand the result back. Others that want to step sleep until it is done.
 //! 3. Idle, the simulator thread sleeps on a condition variable; the host's calls wake it. Nothing polls.
-//! 4. Notices go to the callback, which is called by the stepper after it has stopped being one. With a thread, and
-//!    nobody else stepping, they come in order.
-//! 5. Dropping the machine switches it off: what has not ended fails with [`Failure::ShutDown`], the callback hears
-//!    of it, and the thread ends. Nobody waits for that: the thread may be inside of a user's code, which may need what
-//!    the one that drops the machine holds.
+//! 4. Notices go to the callback, which is called by the stepper after it has stopped being one. With a thread, and no
+//!    other thread stepping, they come in order.
+//! 5. Dropping the machine switches it off: commands that have not ended fail with [`Failure::ShutDown`], the callback
+//!    hears of it, and the thread ends. Nobody waits for that: the thread may be inside of a user's code, which may need
+//!    a lock that the thread that drops the machine holds.
 //!
 //! [`Failure::ShutDown`]: super::Failure::ShutDown
 
@@ -30,7 +30,7 @@ use super::simulation::{HostError, Next, Simulation};
 use super::status::{Status, StatusError, StatusSlot};
 use super::upload::Refusal;
 
-/// Who steps the simulation.
+/// The threads that step the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A thread of the machine's own.
@@ -39,7 +39,7 @@ pub enum Mode {
     Manual,
 }
 
-/// What one step came to.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Something happened.
@@ -50,7 +50,7 @@ pub enum Progress {
     Nested,
 }
 
-/// Why [`Machine::run_while`] returned.
+/// The reason for which [`Machine::run_while`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunEnd {
     /// The condition no longer holds.
@@ -61,7 +61,7 @@ pub enum RunEnd {
     Nested,
 }
 
-/// Why there is no machine.
+/// The reason for which there is no machine.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
@@ -90,10 +90,10 @@ struct Shared {
     callback_panics: AtomicU64,
 }
 
-/// How long a thread that wants to step waits for another one's step before it looks whether it still wants to.
+/// The time for which a thread that wants to step waits for another one's step before it looks whether it still wants to.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How many inner steps are done under one hold of the lock.
+/// The number of inner steps that are done under one hold of the lock.
 const STEPS_PER_LOCK: usize = 32;
 
 impl Shared {
@@ -106,7 +106,7 @@ impl Shared {
     }
 
     /// One step: a few bookkeeping events, or one piece of work, or one notice. None if `pending` says no while another
-    /// thread steps: what that one runs may take any time.
+    /// thread steps: that thread's work may take any time.
     fn step_while(&self, pending: &mut dyn FnMut() -> bool) -> Option<Progress> {
         let me = std::thread::current().id();
         let mut state = self.lock();
@@ -169,13 +169,13 @@ impl Shared {
 
     fn tell(&self, notice: Notice) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.callback)(notice))) {
-            // Dropping what it carries may panic again.
+            // Dropping its payload may panic again.
             std::mem::forget(panic);
             self.callback_panics.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What the simulator thread does all its life.
+    /// The life of the simulator thread.
     fn run(&self) {
         loop {
             while self.step() == Progress::Moved {
@@ -213,8 +213,8 @@ impl Shared {
     }
 }
 
-/// A simulated machine that runs: in a thread of its own, or as its callers step it. Effects, callbacks and the drops
-/// of effects happen with no lock held. Dropping it fails what has not ended, and has the thread end.
+/// A simulated machine that runs: in a thread of its own, or as its callers step it. Effects, callbacks and the drops of
+/// effects happen with no lock held. Dropping it fails commands that have not ended, and has the thread end.
 pub struct Machine {
     shared: Arc<Shared>,
     mode: Mode,
@@ -227,7 +227,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// Where the configuration could not work, or the system gives no thread.
+    /// If the configuration could not work, or the system gives no thread.
     pub fn new(
         configuration: Configuration,
         mode: Mode,
@@ -257,14 +257,14 @@ impl Machine {
         })
     }
 
-    /// Who steps it.
+    /// The threads that step it.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do.
-    /// For whatever has no method here; `work` must neither step nor call the machine.
+    /// Does something with the simulation under the lock, and wakes the simulator if that gave it something to do. For
+    /// uses that have no method here; `work` must neither step nor call the machine.
     pub fn with<R>(&self, work: impl FnOnce(&mut Simulation) -> R) -> R {
         let mut state = self.shared.lock();
         let result = work(&mut state.simulation);
@@ -385,13 +385,13 @@ impl Machine {
         RunEnd::Done
     }
 
-    /// Whether the machine's thread sleeps, using no processor time, until the host does something.
+    /// True if the machine's thread sleeps, using no processor time, until the host does something.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         self.shared.lock().asleep
     }
 
-    /// How many calls of the callback have panicked. Each was contained.
+    /// The number of calls of the callback that have panicked. Each was contained.
     #[must_use]
     pub fn callback_panics(&self) -> u64 {
         self.shared.callback_panics.load(Ordering::Relaxed)

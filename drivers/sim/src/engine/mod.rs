@@ -1,18 +1,18 @@
 //! The engine: a machine of several accelerators that exists only in software, in simulated time.
 //!
-//! # What it models
+//! # The model
 //!
 //! * **Devices** with a compute unit and two copy units ([`Unit`]) that run at the same time, each with its own
 //!   bandwidth and latency ([`Configuration`]).
 //! * **Memory spaces**, one shared by several devices or one each, that only commands can touch ([`DeviceAddress`],
 //!   [`MemoryAccess`]).
-//! * A **device-side command queue** per device: a fixed number of slots that the device polls. It starts whatever
-//!   is ready, out of order on purpose ([`PickOrder`]).
+//! * A **device-side command queue** per device: a fixed number of slots that the device polls. It starts ready commands,
+//!   out of order on purpose ([`PickOrder`]).
 //! * An **event-status area** per memory space ([`StatusSlot`]): devices of one space order their commands through
 //!   it, without the host.
 //! * **Images**: kernels are loaded together, and loading one that is missing costs a drained device and time.
-//! * **Faults** on demand ([`Fault`]). Nothing is ever corrupted silently: what goes wrong ends a command with a
-//!   [`Failure`] or is counted in [`DeviceStatistics`].
+//! * **Faults** on demand ([`Fault`]). Nothing is ever corrupted silently: a fault ends a command with a [`Failure`] or
+//!   is counted in [`DeviceStatistics`].
 //!
 //! # Protocol
 //!
@@ -24,12 +24,12 @@
 //! 4. The device polls its slots; a command whose waits are all set starts when its unit is free.
 //! 5. At its start, a command's [`Effect`] runs: it reads memory as it is *then*, and writes to a copy of its own.
 //!    At its end the bytes it changed are published, its status slot is set, and the host is told.
-//! 6. The host writes a status slot for what happened outside ([`Simulation::set_status`]), and gives slots back
+//! 6. The host writes a status slot for an event outside ([`Simulation::set_status`]), and gives slots back
 //!    ([`Simulation::release_status`]).
 //!
-//! Step 5 is chosen to be as unkind as real hardware may be: a reader that was not made to wait for its writer sees
-//! the old bytes, every time. What no single choice could make visible (a writer that overtakes a running reader)
-//! is found from the declared accesses: commands that conflict must be ordered, whoever is fast ([`Race`]).
+//! Step 5 is chosen to be as unkind as real hardware may be: a reader that was not made to wait for its writer sees the
+//! old bytes, every time. Faults that no single choice could make visible (a writer that overtakes a running reader) are
+//! found from the declared accesses: commands that conflict must be ordered, whichever is faster ([`Race`]).
 //!
 //! # Invariants
 //!
@@ -40,7 +40,7 @@
 //!
 //! [`Machine`] puts a thread (or the caller's thread) behind a simulation.
 //!
-//! # For a driver: not filling the queue with what cannot run
+//! # For a driver: keep slots free of commands that cannot run
 //!
 //! Commands that wait for the host (directly, or through one that does) hold their slots until the host acts. If they
 //! take *all* slots, a host that first waits for something else waits for ever. A driver therefore keeps at

@@ -1,16 +1,16 @@
 //! The race detector: the order of commands, and conflicting commands without one.
 //!
-//! Whether a missing dependency gives a wrong result depends on who is fast. Whether it is *missing* does not: two
-//! commands that declare the same memory, one of them to write, are ordered only if
+//! Chance decides whether a missing dependency gives a wrong result. It does not decide whether the dependency is
+//! *missing*: two commands that declare the same memory, one of them to write, are ordered only if
 //!
 //! 1. the later one was uploaded after the host had seen the end of the earlier one, or
 //! 2. it waits for a status that the earlier one set, or that was set by a command (ordered after it), or
 //! 3. it waits for a status that the host wrote after it had seen the end of the earlier one.
 //!
-//! (So a host that uploads in the wrong order, one command after the end of another, has ordered them. What it meant is
-//! not known here.) That is happens-before (Lamport, 1978), kept per command as the set of earlier commands that matter. A command
-//! matters until everything that was uploaded before its end was seen has ended itself; of those that linger because
-//! something is blocked for long, the latest [`REMEMBERED`] are kept.
+//! (So a host that uploads in the wrong order, one command after the end of another, has ordered them. Its intention is
+//! not known here.) That is happens-before (Lamport, 1978), kept per command as the set of earlier commands that matter.
+//! A command matters until everything that was uploaded before its end was seen has ended itself. Of those that linger
+//! because a command is blocked for long, the latest [`REMEMBERED`] are kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use quipu_scheduler::region::{MOST_RECTANGLES, Region as Rows, Regions};
 /// Commands that are ordered before something, sorted.
 pub(crate) type Before = Arc<Vec<CommandId>>;
 
-/// How many commands are remembered that have ended while older ones have not.
+/// The number of ended commands that are remembered while older ones have not ended.
 const REMEMBERED: usize = 1024;
 
-/// What a command declares to use.
+/// The memory that a command declares.
 #[derive(Debug)]
 pub(crate) struct Used {
     pub(crate) space: SpaceId,
@@ -65,14 +65,14 @@ struct Known {
     before: Before,
 }
 
-/// What is known of the order of the commands that matter.
+/// The order of the commands that matter, as far as it is known.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     known: BTreeMap<CommandId, Known>,
     unseen: BTreeSet<CommandId>,
     /// Commands whose end the host has seen, with the moment.
     seen: VecDeque<(u64, CommandId)>,
-    /// Counts what the host does and sees.
+    /// Counts the acts and observations of the host.
     moment: u64,
 }
 
@@ -89,14 +89,15 @@ impl Order {
         self.unseen.insert(id);
     }
 
-    /// The commands whose end the host has seen: what it writes now is ordered after them.
+    /// The commands whose end the host has seen: its next writes are ordered after them.
     pub(crate) fn seen_by_host(&self) -> Before {
         let mut seen: Vec<_> = self.seen.iter().map(|(_, id)| *id).collect();
         seen.sort_unstable();
         Arc::new(seen)
     }
 
-    /// The waits of a command are resolved, and with them what they were ordered after.
+    /// Notes that the waits of a command are resolved, with the commands that they are ordered
+    /// after.
     pub(crate) fn resolved(&mut self, id: CommandId, waits: impl Iterator<Item = Before>) {
         let Some(mut before) = self.known.get(&id).map(|known| Arc::clone(&known.before)) else {
             return;
@@ -133,7 +134,7 @@ impl Order {
             .map(|(other, _)| *other)
     }
 
-    /// What is ordered before a status that this command sets.
+    /// The commands that are ordered before a status that this command sets.
     pub(crate) fn signalled(&self, id: CommandId) -> Before {
         let Some(known) = self.known.get(&id) else {
             return Before::default();

@@ -1,11 +1,11 @@
 //! Polling of a device: one look at its slots.
 //!
-//! 1. Each waiting command is *blocked* (a status it waits for is empty), *failed* (all are set, one that it needs
-//!    says failed) or *ready*. A failed one is skipped only when *all* its waits are set: what is ordered after it may
-//!    rely on everything it waited for having ended. The first cause is that of the first failed wait in its list.
+//! 1. Each waiting command is *blocked* (a status it waits for is empty), *failed* (all are set, one that it needs says
+//!    failed) or *ready*. A failed one is skipped only when *all* its waits are set: commands that are ordered after it
+//!    may rely on the end of everything that it waited for. The first cause is that of the first failed wait in its list.
 //! 2. If the oldest ready kernel is not in the image, or the host has named one that is not, nothing new starts until
-//!    what runs has ended; then a new image is built. Only the *oldest* counts, so that an image that cannot hold all
-//!    kernels lets its own run before the next one is built.
+//!    running commands have ended; then a new image is built. Only the *oldest* counts, so that an image that cannot hold
+//!    all kernels lets its own run before the next one is built.
 //! 3. Otherwise ready commands start in the device's order, as long as their unit has room.
 //!
 //! Polls are planned only when something has changed, at the next multiple of the polling interval: an idle machine
@@ -135,7 +135,7 @@ impl Simulation {
         cause.map_or(Readiness::Ready, Readiness::Failed)
     }
 
-    /// Whether a command waits for a status that is not set.
+    /// True if a command waits for a status that is not set.
     pub(crate) fn is_blocked(&self, id: CommandId) -> bool {
         matches!(self.readiness(id), Readiness::Blocked)
     }
@@ -180,7 +180,7 @@ impl Simulation {
         });
     }
 
-    /// Starts a ready command, or does to it what a fault demands.
+    /// Starts a ready command, or does to it as a fault demands.
     fn start(&mut self, id: CommandId) {
         let command = &self.commands[&id].command;
         let (device_id, kind, unit, tag) =
@@ -265,7 +265,7 @@ impl Simulation {
         self.agenda.plan(at, Event::End(id));
     }
 
-    /// Notes what a command is ordered after, now that its waits are set.
+    /// Notes the commands that a command is ordered after, now that its waits are set.
     pub(crate) fn resolve_order(&mut self, id: CommandId) {
         let areas = &self.areas;
         let waits = self.commands[&id]

@@ -1,4 +1,4 @@
-//! Resetting a device: it drops what it has, and goes on.
+//! Resets of a device: it drops its commands, and goes on.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use super::image::Image;
 use super::simulation::{HostError, Phase, Simulation};
 
 impl Simulation {
-    /// Resets a device: what is in its slots or runs fails with [`Failure::Reset`], its image is gone, and it is usable
-    /// again at once. The memory of its space stays as it is: other devices may work in it.
+    /// Resets a device: commands in its slots, or running, fail with [`Failure::Reset`], its image is gone, and it is
+    /// usable again at once. The memory of its space stays as it is: other devices may work in it.
     ///
     /// # Errors
     ///
-    /// Where the device does not exist or is lost.
+    /// If the device does not exist or is lost.
     pub fn reset_device(&mut self, id: DeviceId) -> Result<(), HostError> {
         self.living(id)?;
         let device = &mut self.devices[id.index()];

@@ -44,7 +44,7 @@ impl Simulation {
         Next::Moved
     }
 
-    /// Nothing happens any more: the host asks after what it has heard nothing of.
+    /// Nothing happens any more: the host asks after commands that it has heard nothing of.
     fn ask(&mut self) -> Next {
         let Some((id, device)) = self.unreported.pop_front() else {
             return Next::Idle;
@@ -109,8 +109,8 @@ impl Simulation {
         }
     }
 
-    /// What is over and only has to be dropped. Taken by whoever holds a lock around the simulation, after each call;
-    /// otherwise dropped as the simulation goes on.
+    /// The objects that are over and only have to be dropped. A thread that holds a lock around the simulation takes them
+    /// after each call; otherwise they are dropped as the simulation goes on.
     pub fn take_discarded(&mut self) -> Discarded {
         std::mem::take(&mut self.discarded)
     }
@@ -145,7 +145,7 @@ impl Simulation {
             .collect()
     }
 
-    /// Whether nothing will happen until the host does something.
+    /// True if nothing will happen until the host does something.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.work_is_out
@@ -155,7 +155,8 @@ impl Simulation {
             && self.unreported.is_empty()
     }
 
-    /// Switches the machine off. What has not ended fails with [`Failure::ShutDown`]; every command's notice follows.
+    /// Switches the machine off. Commands that have not ended fail with [`Failure::ShutDown`]; every command's notice
+    /// follows.
     pub fn shut_down(&mut self) {
         self.shut_down = true;
         self.agenda.clear();

@@ -1,5 +1,5 @@
-//! The simulation as the host sees it: memory, statuses, images, faults, counts. Uploads are in [`upload`], what
-//! devices do in [`polling`], the clock in [`run`].
+//! The simulation as the host sees it: memory, statuses, images, faults, counts. Uploads are in [`upload`], the acts of
+//! devices in [`polling`], the clock in [`run`].
 //!
 //! [`upload`]: super::upload
 //! [`polling`]: super::polling
@@ -21,7 +21,7 @@ use super::status::{Status, StatusArea, StatusError, StatusSlot};
 use super::time::{Nanoseconds, Times};
 use super::work::{Discarded, Work};
 
-/// Where an uploaded command is.
+/// The phase of an uploaded command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// On its way to its slot.
@@ -43,24 +43,24 @@ pub(crate) struct InFlight {
     pub(crate) phase: Phase,
     pub(crate) times: Times,
     pub(crate) backings: Vec<Backing>,
-    /// What it will fail with at its end.
+    /// The failure that it will have at its end.
     pub(crate) doomed: Option<Arc<Failure>>,
-    /// What it will make visible at its end.
+    /// The writes that it will make visible at its end.
     pub(crate) publication: Option<Publication>,
     pub(crate) slowed_by: u64,
     pub(crate) misreport: Option<Misreport>,
 }
 
-/// Why the host cannot do that to a device.
+/// The reason for which the host cannot do that to a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
     /// There is no such device.
     #[error("{device} does not exist; there are {devices} devices")]
     UnknownDevice {
-        /// What was named.
+        /// The device that was named.
         device: DeviceId,
-        /// How many there are.
+        /// The number of devices.
         devices: usize,
     },
     /// The device is gone.
@@ -71,7 +71,7 @@ pub enum HostError {
     },
 }
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Debug)]
 pub enum Next {
     /// Nothing will happen until the host does something.
@@ -115,7 +115,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// What [`Configuration::validate`] finds.
+    /// The error that [`Configuration::validate`] finds.
     pub fn new(configuration: Configuration) -> Result<Self, ConfigurationError> {
         configuration.validate()?;
         let ids = (0..=u8::MAX).map(SpaceId);
@@ -148,7 +148,7 @@ impl Simulation {
         })
     }
 
-    /// What the machine is made of.
+    /// The configuration of the machine.
     #[must_use]
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
@@ -164,7 +164,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`MemoryError::OutOfMemory`] with all the sizes, or what is wrong with the request.
+    /// [`MemoryError::OutOfMemory`] with all the sizes, or the fault of the request.
     pub fn allocate(
         &mut self,
         space: SpaceId,
@@ -196,7 +196,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where the region is not within a live allocation.
+    /// If the region is not within a live allocation.
     pub fn inspect(&self, region: Region) -> Result<Vec<u8>, MemoryError> {
         let space = region.address.space();
         self.spaces
@@ -263,11 +263,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// Sets a slot that no command signals: "what this stands for has happened". Devices see it after the latency.
+    /// Sets a slot that no command signals, for an event outside. Devices see it after the latency.
     ///
     /// # Errors
     ///
-    /// [`StatusError::TwoWriters`] where a command or the host does so already.
+    /// [`StatusError::TwoWriters`] if a command or the host does so already.
     pub fn set_status(&mut self, slot: StatusSlot, status: Status) -> Result<(), StatusError> {
         let before = self.order.seen_by_host();
         self.area(slot)?.host_writes(slot, &status, before)?;
@@ -277,18 +277,18 @@ impl Simulation {
         Ok(())
     }
 
-    /// What a slot says now, if it is reserved.
+    /// The present status of a slot, if it is reserved.
     #[must_use]
     pub fn status(&self, slot: StatusSlot) -> Option<&Status> {
         self.areas.get(slot.space.index())?.status(slot)
     }
 
-    /// Names the kernels of a flush. If the device's image lacks one, a new image is built, once what runs has ended.
-    /// Commands whose kernel was never named make the device build when they are ready.
+    /// Names the kernels of a flush. If the device's image lacks one, a new image is built, once running commands have
+    /// ended. Commands whose kernel was never named make the device build when they are ready.
     ///
     /// # Errors
     ///
-    /// Where the device does not exist or is lost.
+    /// If the device does not exist or is lost.
     pub fn prepare_kernels(
         &mut self,
         device: DeviceId,
@@ -302,8 +302,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back
-    /// with [`Notice::Recalled`]; otherwise it ends as always. Whether the command is still uploaded at all.
+    /// Asks for an uploaded command back. If the device has not started it when the request arrives, it comes back with
+    /// [`Notice::Recalled`]; otherwise it ends as always. False if the command is not uploaded.
     pub fn recall(&mut self, command: CommandId) -> bool {
         let known = self.commands.contains_key(&command);
         if known {
@@ -318,7 +318,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where the device does not exist or is lost already.
+    /// If the device does not exist or is lost already.
     pub fn lose_device(&mut self, device: DeviceId) -> Result<(), HostError> {
         self.living(device)?;
         self.agenda.plan(self.now, Event::Lose(device));
@@ -329,7 +329,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Where it could never happen.
+    /// If it could never happen.
     pub fn arm(&mut self, fault: Fault) -> Result<(), ConfigurationError> {
         fault
             .validate(&self.configuration)
@@ -338,14 +338,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// How many uploads the device takes now.
+    /// The number of uploads that the device takes now.
     #[must_use]
     pub fn credits(&self, device: DeviceId) -> usize {
         self.living(device)
             .map_or(0, |device| device.free_slots.len())
     }
 
-    /// Whether the device is lost, or never was.
+    /// True if the device is lost, or never was.
     #[must_use]
     pub fn is_lost(&self, device: DeviceId) -> bool {
         self.living(device).is_err()
@@ -357,7 +357,7 @@ impl Simulation {
         self.commands.len()
     }
 
-    /// What a device has done.
+    /// The counts of a device.
     #[must_use]
     pub fn statistics(&self, device: DeviceId) -> Option<DeviceStatistics> {
         self.devices
@@ -365,7 +365,7 @@ impl Simulation {
             .map(|device| device.statistics)
     }
 
-    /// How many images a device has been given.
+    /// The number of images that a device has been given.
     #[must_use]
     pub fn image_builds(&self, device: DeviceId) -> u64 {
         self.statistics(device)
@@ -385,13 +385,13 @@ impl Simulation {
         device.statistics.busy(unit) as f64 / possible
     }
 
-    /// What the host has done to the machine.
+    /// The counts of the host's acts on the machine.
     #[must_use]
     pub fn interactions(&self) -> HostInteractions {
         self.interactions
     }
 
-    /// How many commands were started that conflict with an earlier one and are not ordered after it.
+    /// The number of commands that were started although they conflict with an earlier one and are not ordered after it.
     #[must_use]
     pub fn races(&self) -> u64 {
         self.races

@@ -3,7 +3,7 @@
 use super::command::Unit;
 use super::time::Nanoseconds;
 
-/// What a device has done.
+/// The counts of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
     /// Commands uploaded.
@@ -34,8 +34,8 @@ pub struct DeviceStatistics {
 }
 
 impl DeviceStatistics {
-    /// How long `unit` was busy, summed over commands that have ended. Nothing is ever busy with
-    /// [`Unit::Immediate`].
+    /// The time that `unit` was busy, summed over commands that have ended. Nothing is ever busy
+    /// with [`Unit::Immediate`].
     #[must_use]
     pub fn busy(&self, unit: Unit) -> Nanoseconds {
         unit_index(unit).map_or(0, |index| self.busy[index])
@@ -51,7 +51,7 @@ pub(crate) fn unit_index(unit: Unit) -> Option<usize> {
     }
 }
 
-/// What the host has done to the machine.
+/// The counts of the host's acts on the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostInteractions {
     /// Commands uploaded.
@@ -77,6 +77,6 @@ pub struct MemoryStatistics {
     pub allocations: usize,
     /// Free slots of the event-status area.
     pub free_status_slots: usize,
-    /// Whether the space was lost with its devices.
+    /// True if the space was lost with its devices.
     pub lost: bool,
 }

@@ -40,7 +40,7 @@ impl std::fmt::Display for StatusSlot {
     }
 }
 
-/// What a slot says.
+/// The status in a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Not yet.
@@ -52,7 +52,7 @@ pub enum Status {
     Failed(Arc<Failure>),
 }
 
-/// Why a status slot cannot be used so.
+/// The reason for which a status slot cannot be used so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatusError {
@@ -63,7 +63,7 @@ pub enum StatusError {
     Exhausted {
         /// The space.
         space: SpaceId,
-        /// How many it has.
+        /// The number of slots that it has.
         capacity: usize,
     },
     /// The space does not exist.
@@ -92,7 +92,7 @@ pub enum StatusError {
         /// The slot.
         slot: StatusSlot,
     },
-    /// Empty is what a slot starts as; nobody sets it.
+    /// Empty is the first status of a slot; nobody sets it.
     #[error("{slot} cannot be set to empty: set it to complete or failed")]
     SetToEmpty {
         /// The slot.
@@ -114,7 +114,7 @@ struct Slot {
     reserved: bool,
     released: bool,
     writer: Writer,
-    /// What the writer's write is ordered after.
+    /// The commands that the writer's write is ordered after.
     before: Before,
     /// Uploaded commands and host writes under way that name this slot.
     users: u32,
@@ -171,7 +171,7 @@ impl StatusArea {
         self.free.len()
     }
 
-    /// Whether a reservation was refused that would now succeed; forgets it.
+    /// True if a reservation was refused that would now succeed; forgets it.
     pub(crate) fn take_refused(&mut self) -> bool {
         !self.free.is_empty() && std::mem::take(&mut self.refused)
     }
@@ -191,12 +191,12 @@ impl StatusArea {
             .ok_or(StatusError::Stale { slot })
     }
 
-    /// Whether the host may name this slot in a wait.
+    /// Checks that the host may name this slot in a wait.
     pub(crate) fn check_wait(&mut self, slot: StatusSlot) -> Result<(), StatusError> {
         self.get_named(slot).map(|_| ())
     }
 
-    /// Whether the host may name this slot as a signal.
+    /// Checks that the host may name this slot as a signal.
     pub(crate) fn check_signal(&mut self, slot: StatusSlot) -> Result<(), StatusError> {
         match self.get_named(slot)?.writer {
             Writer::Nobody => Ok(()),
@@ -264,14 +264,14 @@ impl StatusArea {
             .map(|entry| &entry.status)
     }
 
-    /// What the writer of a set slot did after.
+    /// The commands that the write to a set slot is ordered after.
     pub(crate) fn before(&self, slot: StatusSlot) -> Option<Before> {
         let entry = self.slots.get(slot.index as usize)?;
         let is_set = entry.generation == slot.generation && entry.status != Status::Empty;
         is_set.then(|| Before::clone(&entry.before))
     }
 
-    /// A command's status is ordered after what the command is.
+    /// Orders a command's status after the commands that the command is ordered after.
     pub(crate) fn order_after(&mut self, slot: StatusSlot, before: Before) {
         if let Ok(entry) = self.get(slot) {
             entry.before = before;

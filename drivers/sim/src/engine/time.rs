@@ -18,7 +18,7 @@ impl Bandwidth {
         }
     }
 
-    /// `megabytes` (10⁶ bytes) per second, for what is slower than a byte per nanosecond.
+    /// `megabytes` (10⁶ bytes) per second, for rates below a byte per nanosecond.
     #[must_use]
     pub const fn megabytes_per_second(megabytes: u64) -> Self {
         Self {
@@ -26,13 +26,13 @@ impl Bandwidth {
         }
     }
 
-    /// Whether nothing would ever arrive at this rate.
+    /// True if nothing would ever arrive at this rate.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.bytes_per_microsecond == 0
     }
 
-    /// How long `bytes` take, rounded up; the longest time there is for a rate of zero.
+    /// The time that `bytes` take, rounded up; the longest time there is for a rate of zero.
     #[must_use]
     pub fn time_for(self, bytes: u64) -> Nanoseconds {
         if bytes == 0 {
@@ -46,18 +46,18 @@ impl Bandwidth {
     }
 }
 
-/// When a command reached each of its states, in simulated time.
+/// The times at which a command reached each of its states, in simulated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Times {
-    /// When the host had the command ready: what the command says, or else the moment of its upload.
+    /// The time at which the host had the command ready: the command's own, or else the moment of its upload.
     pub queued: Nanoseconds,
-    /// When it lay in a slot of the device.
+    /// The time at which it lay in a slot of the device.
     pub submitted: Nanoseconds,
-    /// When the device started it; for a command that never ran, when it ended.
+    /// The time at which the device started it; for a command that never ran, the time of its end.
     pub started: Nanoseconds,
-    /// When the device was done with it and set its status.
+    /// The time at which the device was done with it and set its status.
     pub ended: Nanoseconds,
-    /// When the host saw that.
+    /// The time at which the host saw that.
     pub reported: Nanoseconds,
 }
 

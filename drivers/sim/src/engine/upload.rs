@@ -10,7 +10,7 @@ use super::simulation::{HostError, InFlight, Phase, Simulation};
 use super::status::{StatusError, StatusSlot};
 use super::time::Times;
 
-/// Why a command was not uploaded.
+/// The reason for which a command was not uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RefusalReason {
@@ -19,7 +19,7 @@ pub enum RefusalReason {
     NoFreeSlot {
         /// The device.
         device: DeviceId,
-        /// How many slots it has.
+        /// The number of slots that it has.
         slots: usize,
     },
     /// The device does not exist or is lost.
@@ -48,7 +48,7 @@ pub enum RefusalReason {
 pub struct Refusal {
     /// The command, untouched.
     pub command: Box<Command>,
-    /// Why.
+    /// The reason.
     pub reason: RefusalReason,
 }
 
@@ -172,7 +172,8 @@ impl Simulation {
         id
     }
 
-    /// Ends what [`put`](Self::put) began: the host has its slot, memory and statuses back.
+    /// Ends the upload that [`put`](Self::put) began: the host has its slot, memory and statuses
+    /// back.
     pub(crate) fn take_out(&mut self, id: CommandId) -> Option<InFlight> {
         let flight = self.commands.remove(&id)?;
         let device = &mut self.devices[flight.command.device.index()];

@@ -1,5 +1,5 @@
-//! Work that a step needs done in real time: effects and publications. It is handed out so that whoever drives the
-//! simulation can do it with no lock held.
+//! Work that a step needs done in real time: effects and publications. It is handed out so that the thread that drives
+//! the simulation can do it with no lock held.
 
 use super::command::{Command, CommandId, Cost, Effect};
 use super::memory::{EffectError, Publication, ViewPlan};
@@ -29,7 +29,7 @@ pub(crate) enum WorkResult {
 }
 
 impl Work {
-    /// Runs it. Panics of what it runs are contained.
+    /// Runs it. Panics of effects are contained.
     #[must_use]
     pub fn run(self) -> Worked {
         let result = match self.job {
@@ -49,8 +49,9 @@ impl Work {
     }
 }
 
-/// What is over and only has to be dropped: effects that will not run, and what they would have published. Their
-/// owners may call the machine as they drop, so whoever holds a lock around the simulation drops this outside it.
+/// Objects that are over and only have to be dropped: effects that will not run, and publications that will not be made.
+/// Their owners may call the machine as they drop, so a thread that holds a lock around the simulation drops this outside
+/// it.
 #[derive(Default)]
 pub struct Discarded {
     pub(crate) commands: Vec<Command>,
@@ -60,7 +61,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// Whether there is nothing to drop.
+    /// True if there is nothing to drop.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty()

@@ -8,7 +8,7 @@
 //! * `join` sleeps while the machine's thread works, or steps the machine if it has none.
 //!
 //! The machine reports ends in the order in which they happened, and the driver finishes commands in that order, so that
-//! a command is ours by then. Where it is not yet (another thread is still in the middle of handing it over), its end is
+//! a command is ours by then. If it is not yet (another thread is still in the middle of handing it over), its end is
 //! parked until it is.
 
 pub(crate) mod ledger;
@@ -29,9 +29,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use pump::on_process_clock;
 
-/// What native calls and native enqueues on a simulated device's queue are handed: the machine, and which of its devices
-/// runs the queue's commands. A native enqueue runs when its turn on the device has come, reaches the device's memory, and takes none
-/// of the machine's time; what it does is over when it returns.
+/// The queue that native calls and native enqueues on a simulated device are handed: the machine, and the device that
+/// runs the queue's commands. A native enqueue runs when its turn on the device has come, reaches the device's memory,
+/// and takes none of the machine's time; its work is over when it returns.
 #[derive(Clone)]
 pub struct SimQueue {
     shared: Arc<Shared>,
@@ -104,7 +104,7 @@ unsafe impl Driver for SimDriver {
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
-        // The queue, and with it the driver, may go as soon as what is waited for is over.
+        // The queue, and with it the driver, may go as soon as the wait is over.
         let shared = Arc::clone(self.shared());
         if waiter.is_done() {
             return Ok(());
@@ -187,8 +187,8 @@ unsafe impl Driver for SimDriver {
         self.shared().free_memory(device)
     }
 
-    /// Fails what is on the device, and takes its program image. What the driver has not uploaded yet runs afterwards.
-    /// Memory stays: what the failed commands would have written is the core's to give up.
+    /// Fails the commands on the device, and takes its program image. Commands that the driver has not uploaded yet run
+    /// afterwards. Memory stays: the core gives up the bytes that the failed commands would have written.
     fn reset(&self, device: usize) -> Result<()> {
         let Some(id) = self.shared().device_id(device) else {
             return Err(ErrorKind::InvalidArgument {
@@ -220,7 +220,7 @@ impl Shared {
                 .run_while(|| !armed.is_done() && !waiter.is_late());
             match end {
                 RunEnd::Done => return Ok(()),
-                // The host, or another device, is to bring about what comes next.
+                // The next event has to come from the host, or another device.
                 RunEnd::Idle => waiter.doze(),
                 RunEnd::Nested if armed.is_done() => return Ok(()),
                 RunEnd::Nested => {
@@ -285,7 +285,7 @@ impl Inside {
             "this thread is inside a command or a callback of the simulated machine, which goes on only when that \
              returns; wait on another thread, or enqueue what comes after",
         ));
-        // Who steps a machine by hand expects that all is done in the steps, and always in the same order.
+        // A thread that steps a machine by hand expects that all is done in the steps, and always in the same order.
         let alone = work_alone(works_alone() || mode == Mode::Manual);
         Self { refusal, alone }
     }

@@ -1,8 +1,8 @@
-//! Doing what the ledger says is to be done: uploads, gates, ends.
+//! Doing the ledger's jobs: uploads, gates, ends.
 //!
-//! One thread at a time *pumps*. Whoever gives the ledger something to do pumps, unless somebody does: then that thread
-//! will see it. So nothing recurses (an end that makes a command ready only notes that), and the core is called with no
-//! lock held.
+//! One thread at a time *pumps*. A thread that gives the ledger a job pumps, unless another one does: then that thread
+//! will see the job. So nothing recurses (an end that makes a command ready only notes that), and the core is called with
+//! no lock held.
 //!
 //! With a machine that has a thread, a host thread does not pump for ever: after a while it leaves the rest to the
 //! machine's next report, if one is sure to come.
@@ -23,19 +23,20 @@ use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Command, Context, Device};
 use std::sync::Arc;
 
-/// Who pumps.
+/// The thread that pumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// Any thread, from a call of the core.
     Host,
-    /// Whoever steps the machine.
+    /// The thread that steps the machine.
     Machine,
 }
 
-/// How many jobs a host thread does while the machine's thread could.
+/// The number of jobs that a host thread does while the machine's thread could.
 const HOST_JOBS: u32 = 256;
 
-/// A time of the machine on the process's clock, which is never zero. To be cut off at what the host's clock says.
+/// A time of the machine on the process's clock, which is never zero. To be cut off at the present time of the host's
+/// clock.
 pub(crate) fn on_process_clock(time: Nanoseconds, offset: i64) -> u64 {
     time.saturating_add_signed(offset).max(1)
 }
@@ -66,7 +67,7 @@ impl Shared {
         self.pump(Caller::Machine);
     }
 
-    /// Does what is to be done, unless somebody does.
+    /// Does the jobs, unless another thread does.
     pub(super) fn pump(self: &Arc<Self>, caller: Caller) {
         {
             let mut ledger = self.ledger();
@@ -93,7 +94,7 @@ impl Shared {
                     pumping.is_given_up = true;
                     drop(ledger);
                     if caller == Caller::Machine {
-                        // It may sleep now, and others want what it has freed.
+                        // It may sleep now, and others want the slots that it has freed.
                         slab::flush();
                     }
                     return;
@@ -121,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// What a command waits for outside the machine has come to an end: lets the device know.
+    /// Lets the device know that a command's waits outside the machine are over.
     fn open_gate(&self, sequence: u64) {
         let Some((gate, event)) = self.ledger().take_gate(sequence) else {
             return;
@@ -202,7 +203,7 @@ impl Shared {
                 };
                 match answer {
                     NoMemory::Wait => {}
-                    // Where it is over by now, the machine's report of that is on its way.
+                    // If it is over by now, the machine's report of that is on its way.
                     NoMemory::Recall(command) => drop(self.machine.recall(command)),
                     NoMemory::Refuse => ledger.refuse(sequence, error),
                 }
@@ -250,7 +251,7 @@ impl Shared {
             return ledger.no_gate(sequence);
         }
         waits.extend(gate.map(Wait::needs));
-        // Without a slot to signal, what depends on it stays here until it is over.
+        // Without a slot to signal, its dependants stay here until it is over.
         let signal = signal.or_else(reserve);
         let now = self.machine.with(|simulation| simulation.now());
         let ahead = i64::try_from(quipu_scheduler::clock::now_ns()).unwrap_or(i64::MAX);
@@ -342,14 +343,14 @@ impl Shared {
     }
 }
 
-/// What is said of a command that the host keeps from running.
+/// The status of a command that the host keeps from running.
 fn must_not_run(reason: &str) -> Status {
     Status::Failed(Arc::new(Failure::Host {
         message: format!("it must not run: {reason}"),
     }))
 }
 
-/// How a command ends.
+/// The result of a command.
 fn result_of(
     command: &Command,
     error: Option<quipu_scheduler::Error>,

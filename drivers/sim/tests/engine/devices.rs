@@ -266,7 +266,7 @@ fn kernels_that_nobody_named_are_built_when_ready_after_what_runs() {
         .unwrap();
     let new = simulation.try_upload(kernel(0, 2)).unwrap();
     let completions = simulation.run_until_idle();
-    // The device is drained of what runs; what is blocked does not hold the image up.
+    // The device is drained of running commands; blocked ones do not hold the image up.
     let image = ImageConfiguration::default();
     let ready = of(&completions, running).times.ended + image.build_time + image.upload_time;
     assert!(of(&completions, new).times.started >= ready);

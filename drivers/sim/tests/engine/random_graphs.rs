@@ -1,4 +1,5 @@
-//! Random graphs of commands over random machines give what running them one after the other gives.
+//! Random graphs of commands over random machines give the result of running them one after the
+//! other.
 //!
 //! The test is a small driver: it tracks hazards by cell, lets devices of one space order themselves through status
 //! slots, and resolves the rest as the host, with one extra slot per command.
@@ -85,7 +86,7 @@ fn random_configuration(random: &mut Random) -> Configuration {
     configuration
 }
 
-/// Steps with their hazards: what they wait for so that the result is that of program order.
+/// Steps with their hazards: the waits that give the result of program order.
 fn random_steps(random: &mut Random, configuration: &Configuration, count: usize) -> Vec<Step> {
     let mut last_write = BTreeMap::<Place, usize>::new();
     let mut reads_since = BTreeMap::<Place, Vec<usize>>::new();
@@ -184,7 +185,7 @@ struct Driver {
     signals: Vec<StatusSlot>,
     queues: Vec<VecDeque<usize>>,
     ended: BTreeMap<usize, Completion>,
-    /// Uploaded steps with a slot for "all else has ended", and what that still means.
+    /// Uploaded steps with a slot for "all else has ended", and the steps that this still means.
     outside: BTreeMap<usize, (StatusSlot, BTreeSet<usize>)>,
 }
 
@@ -473,7 +474,7 @@ fn every_wrong_result_of_a_forgotten_dependency_is_named_a_race() {
         let mut random = Random(seed);
         let mut configuration = random_configuration(&mut random);
         configuration.races = RacePolicy::Record;
-        // One space and room for all: what the host does in between would order commands as well.
+        // One space and room for all: acts of the host in between would order commands as well.
         configuration.spaces.truncate(1);
         for device in &mut configuration.devices {
             device.space = SpaceId(0);
@@ -484,7 +485,7 @@ fn every_wrong_result_of_a_forgotten_dependency_is_named_a_race() {
             step.fails = false;
         }
         let (expected, _) = sequential(&steps);
-        // Only the machine's own memory is its business; what copies touch at the host is not.
+        // Only the machine's own memory is its business; host memory that copies touch is not.
         let victims: Vec<_> = (0..steps.len())
             .filter(|index| steps[*index].unit == Unit::Compute && !steps[*index].waits.is_empty())
             .collect();

@@ -13,8 +13,8 @@ use quipu_scheduler::{
     RawArgument, Request, Result,
 };
 
-/// Keeps the other tests of this process waiting. A wait that may depend on a user event flushes every queue of the process,
-/// so a test that counts what was uploaded, or wants the same log twice, must be alone.
+/// Keeps the other tests of this process waiting. A wait that may depend on a user event flushes every queue of the
+/// process, so a test that counts uploads, or needs the same log twice, must be alone.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -131,7 +131,7 @@ pub(crate) fn map_after(
     queue.launch(kernel, 4, &request).unwrap()
 }
 
-/// What [`map`] and [`update`] do to a cell.
+/// The change of a cell by [`map`] and [`update`].
 pub(crate) fn step(cell: u64, add: u64) -> u64 {
     cell.wrapping_mul(3).wrapping_add(add)
 }

@@ -4,11 +4,11 @@ use super::Picture;
 use png::{Decoder, Limits, Transformations};
 use std::io::Cursor;
 
-/// Decodes a picture to the beginning of `room`, with 8 bits each for what its pixels are of: gray, RGB, with or without how
-/// opaque they are.
+/// Decodes a picture to the beginning of `room`, with 8 bits for each channel of its pixels: gray or RGB, with or without
+/// opacity.
 pub(super) fn decode(data: &[u8], room: &mut [u8]) -> Result<Picture, String> {
     let failed = |error: png::DecodingError| format!("no PNG: {error}");
-    // What is kept beside the pixels is a row of them, and what texts say.
+    // A row of pixels and texts are kept beside the pixels.
     let limits = Limits {
         bytes: room.len().saturating_add(1 << 20),
     };

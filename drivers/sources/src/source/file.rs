@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Where the frames are.
+/// The places of the frames.
 enum Index {
     /// One after the other, of so many bytes each.
     Equal(u64, u64),
@@ -66,7 +66,7 @@ impl File {
         })
     }
 
-    /// Frames of so many bytes each. What is less at its end is left out.
+    /// Frames of so many bytes each. A shorter rest at its end is left out.
     pub(crate) fn of_equal(path: &Path, bytes: u64) -> Result<Self, String> {
         let (file, length) = open(path)?;
         let count = length / bytes.max(1);
@@ -102,7 +102,7 @@ impl File {
         }
     }
 
-    /// Reads a frame to the beginning of `room`; how many bytes it has.
+    /// Reads a frame to the beginning of `room`; gives its length in bytes.
     pub(crate) fn read(&self, number: u64, room: &mut [u8]) -> Result<usize, String> {
         let (start, length) = match &self.index {
             Index::Equal(bytes, _) => (number * bytes, *bytes),

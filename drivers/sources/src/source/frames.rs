@@ -12,7 +12,7 @@ pub(crate) enum Frames {
 }
 
 impl Frames {
-    /// Those of a source.
+    /// Opens the frames of a source.
     ///
     /// # Errors
     /// If its file cannot be read, or has no frames.
@@ -35,7 +35,7 @@ impl Frames {
         })
     }
 
-    /// How many there are before they begin anew.
+    /// The number of frames before they begin anew.
     pub(crate) fn count(&self) -> u64 {
         match self {
             Self::File(file) => file.count(),
@@ -53,7 +53,7 @@ impl Frames {
         }
     }
 
-    /// Writes one to the beginning of `room`; how many bytes it has.
+    /// Writes one to the beginning of `room`; gives its length in bytes.
     ///
     /// # Errors
     /// If there is not enough room, or its file cannot be read.

@@ -1,9 +1,9 @@
 //! The borders of pictures in motion JPEG, found in bytes that come piece by piece.
 //!
-//! A picture is a row of segments, each of which says how long it is, and so are thumbnails within them stepped over; after
-//! a segment that begins a scan come bytes in which only a marker ends it. What is between pictures is left out.
+//! A picture is a row of segments, each with its length, so thumbnails within them are stepped over. After a segment that
+//! begins a scan come bytes in which only a marker ends it. Bytes between pictures are left out.
 
-/// What the next byte is.
+/// The meaning of the next byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum At {
     /// Between pictures.
@@ -11,7 +11,7 @@ enum At {
     Between,
     /// Between pictures, after FF.
     Begins,
-    /// Where a marker begins.
+    /// The start of a marker.
     Marker,
     /// A marker's second byte.
     Kind,
@@ -33,7 +33,7 @@ pub(crate) struct Splitter {
     at: At,
     /// Bytes that have come.
     position: u64,
-    /// Where the picture began.
+    /// The start of the picture.
     start: u64,
 }
 
@@ -42,7 +42,7 @@ impl Splitter {
     pub(crate) fn take(&mut self, bytes: &[u8], mut found: impl FnMut(u64, u64)) {
         let mut rest = bytes;
         while let [byte, more @ ..] = rest {
-            // What takes most of a picture is not looked at byte by byte.
+            // The bytes that make up most of a picture are not looked at one by one.
             let skipped = match self.at {
                 At::Segment(_, left) => rest.len().min(left.into()),
                 At::Scan => rest
@@ -101,7 +101,7 @@ impl Splitter {
     }
 }
 
-/// What comes after all but so many bytes of a segment.
+/// The state after all but so many bytes of a segment.
 fn after(scan: bool, left: u16) -> At {
     match (scan, left) {
         (true, 0) => At::Scan,

@@ -10,7 +10,7 @@ pub(crate) use frames::Frames;
 
 use std::path::{Path, PathBuf};
 
-/// How a pixel is laid out.
+/// The layout of a pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pixels {
@@ -20,7 +20,7 @@ pub enum Pixels {
     Rgb,
     /// Red, green, blue, and how opaque it is, a byte each.
     Rgba,
-    /// A byte each for how light all are, then one in four for each of the two differences of colour (I420).
+    /// A byte each for the brightness of all, then one in four for each of the two differences of colour (I420).
     Yuv420,
 }
 
@@ -39,26 +39,26 @@ impl Pixels {
     }
 }
 
-/// What a frame is.
+/// The format of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// JPEG, of which motion JPEG is a row.
+    /// JPEG. Motion JPEG is a row of such frames.
     Jpeg,
     /// Pixels as they are.
     Raw {
-        /// Of a row.
+        /// The pixels of a row.
         width: u32,
         /// Rows.
         height: u32,
-        /// How each is laid out.
+        /// The layout of each.
         pixels: Pixels,
     },
-    /// Bytes of which only the program knows what they are.
+    /// Bytes whose meaning only the program knows.
     Opaque,
 }
 
-/// Where frames come from.
+/// The origin of frames.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     File(PathBuf),
@@ -99,7 +99,7 @@ impl Source {
         Self::new(name, Origin::File(path.as_ref().to_owned()), format)
     }
 
-    /// These frames.
+    /// A source of these frames.
     pub fn frames(name: &str, frames: Vec<Vec<u8>>) -> Self {
         Self::new(name, Origin::Frames(frames), Format::Opaque)
     }
@@ -115,20 +115,21 @@ impl Source {
         Self::new(name, Origin::Generator { width, height }, format)
     }
 
-    /// So many frames are there in a second, from the start of the driver on: who asks sooner waits, and those that nobody
-    /// asks for in time are left out, as a camera does. Without, each is there as soon as it is asked for.
+    /// Sets the number of frames in a second, from the start of the driver on. A thread that asks sooner waits, and
+    /// frames that nobody asks for in time are left out, as a camera does. Without a rate, each is there as soon as it is
+    /// asked for.
     pub fn rate(mut self, per_second: f64) -> Self {
         self.rate = Some(per_second);
         self
     }
 
-    /// After the last frame there are none: a frame of no bytes says so. Otherwise the first comes again.
+    /// Ends the source after the last frame: a frame of no bytes says so. Otherwise the first comes again.
     pub fn once(mut self) -> Self {
         self.repeats = false;
         self
     }
 
-    /// What it, and its device, is called.
+    /// Its name, and that of its device.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -143,7 +144,7 @@ impl Source {
         }
     }
 
-    /// Whatever is wrong with it, as far as that can be known.
+    /// Checks it, as far as its faults can be known beforehand.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_word = |c: char| !c.is_control() && c != '=' && c != ',';
         if self.name.is_empty() || self.name.len() > 64 || !self.name.chars().all(is_word) {

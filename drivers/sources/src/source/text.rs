@@ -1,10 +1,10 @@
-//! Sources as an operator writes them: `name=path`, and what is known of it.
+//! Sources as an operator writes them: `name=path`, with the known facts about each.
 
 use super::{Format, Pixels, Source};
 use std::path::Path;
 use std::str::FromStr;
 
-/// What stands for a path where frames are to be made by a formula.
+/// The word in place of a path if frames are to be made by a formula.
 const SYNTHETIC: &str = "synthetic";
 
 impl FromStr for Source {

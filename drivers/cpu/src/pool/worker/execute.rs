@@ -1,4 +1,4 @@
-//! Running commands: launches whole or shared, as are long transfers and fills, and everything else.
+//! Running commands: launches, long transfers and long fills, each whole or shared, and all other commands.
 
 use super::super::cost::{CHUNK_NS, LONGEST_CHUNK_NS, MOST_CHUNKS, Measurement, WORTH_SHARING_NS};
 use super::super::parts::{Division, Parts};
@@ -18,8 +18,8 @@ const MOST_DEALT: usize = 2;
 const MOST_TICKETS: usize = 64;
 /// Arguments that need no list.
 const FEW: usize = 4;
-/// Commands of one group between two that are measured: of such as take longer
-/// than [`SHORT_NS`], and of others, of which two cost less than the clock.
+/// Commands of one group between two that are measured: of those that take longer than
+/// [`SHORT_NS`], and of others, two of which cost less than the clock.
 const SAMPLE: u32 = 31;
 const SAMPLE_SHORT: u32 = 127;
 const SHORT_NS: u64 = 500;

@@ -1,4 +1,4 @@
-//! Looking for work, sleeping without any, and waking others for what is too much.
+//! Looking for work, sleeping without any, and waking others for surplus tasks.
 
 use super::super::cost::{CLOCK_NS, WORTH_SHARING_NS};
 use super::super::deque::Steal;
@@ -10,22 +10,23 @@ use quipu_scheduler::command::slab;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-/// How long it does at most, after it was woken soon after it fell asleep.
+/// The longest time for which a worker looks for work, after it was woken soon after it fell
+/// asleep.
 const LONGEST_SPIN: Duration = Duration::from_micros(160);
-/// Workers that are woken before a command is run: each costs the waker some
-/// microseconds, and those who are awake wake others.
+/// Workers that are woken before a command is run: each costs the waker some time, and those that
+/// are awake wake others.
 const WAKES_AT_ONCE: u64 = 3;
-/// One in so many looks for work is at what another worker attends to.
+/// One in so many looks for work is into the injectors although another worker attends to them.
 const LOOK_OUTSIDE: u32 = 16;
-/// A command that takes less is over sooner where it is, for what it is and does has to come from another core;
+/// A command that takes less time ends sooner on its own worker, because its data has to come from another core.
 const LITTLE_NS: u64 = 100;
-/// unless there are so many of them.
+/// Unless a deque has so many of them.
 const MANY: usize = 128;
-/// So many more thefts of such than others that led to nothing, and a worker leaves them where they are
+/// The number of useless thefts of such commands beyond others after which a worker leaves them where they are.
 const OFTEN: u32 = 8;
-/// but for one look of so many: their owner may be at something that takes long.
+/// But it takes one look of so many at them: their owner may be at a long task.
 const LOOK_FOR_LITTLE: u32 = 16;
-/// One in so many is into every deque, though nobody told of anything there.
+/// One look of so many is into every deque, though no task was announced there.
 const LOOK_EVERYWHERE: u32 = 256;
 
 impl Worker {
@@ -44,7 +45,7 @@ impl Worker {
         Some(task)
     }
 
-    /// Looks at what was handed in.
+    /// Looks into the injectors of high and normal priority.
     pub(super) fn take_from_outside(&self) -> Option<Task> {
         [Priority::High, Priority::Normal]
             .into_iter()
@@ -92,7 +93,7 @@ impl Worker {
     fn take_shared(&self, victim: usize) -> Option<Task> {
         let near = self.pool.worker_count;
         let word = self.pool.deques[victim].take_shared(&self.habit, near)?;
-        // SAFETY: what a worker shares is given to one that takes it.
+        // SAFETY: a shared word is given to one worker that takes it.
         let task = unsafe { Task::from_word(word) };
         self.victim.set(victim);
         self.takes_shared.set(true);
@@ -100,8 +101,8 @@ impl Worker {
         Some(task)
     }
 
-    /// After one of them: the next, or what was handed in. It need not say that it looks, nor see to what is left when it has found
-    /// something, as each that comes to them does.
+    /// Called after a shared task: takes the next one, or a task from outside. The worker need not say that it looks, nor
+    /// see to the rest when it has found a task: each worker that comes to the shared tasks does.
     #[inline]
     pub(super) fn take_next_shared(&self) -> Option<Task> {
         if !self.takes_shared.take() {
@@ -115,8 +116,8 @@ impl Worker {
         Some(task)
     }
 
-    /// After it was woken: the system may have put this thread on the core of the one that woke it, which is to go on now.
-    /// Who looks for work is counted on, so not while it does.
+    /// Yields once after the worker was woken: the system may have put this thread on the core of the one that woke it,
+    /// which should go on now. A worker that looks for work is counted on, so it does not yield while it looks.
     fn give_way(&self) {
         if self.was_asleep.take() {
             std::thread::yield_now();
@@ -212,10 +213,9 @@ impl Worker {
         }
     }
 
-    /// How long to pause between two looks, after so many commands since the
-    /// last time that there was nothing to do. A thread that enqueues short
-    /// commands one after another pays for each that is taken singly with cache
-    /// lines that travel, so the pause grows until they come in bursts.
+    /// The number of pauses between two looks, after so many commands since the worker last ran out
+    /// of work. A thread that enqueues short commands one after another pays for each that is taken
+    /// singly with cache lines that travel, so the pause grows until they come in bursts.
     pub(super) fn pauses_after(&self, burst: u32) -> u32 {
         let attendant = &self.pool.attendant.0;
         let me = self.index + 1;
@@ -248,9 +248,9 @@ impl Worker {
         cost.is_some_and(|cost| cost < LITTLE_NS + *CLOCK_NS)
     }
 
-    /// After so many tasks, of which the first may have been stolen: true if this worker has mostly stolen little that led to no
-    /// other task, and its victims had been quicker by themselves. (What is stolen last of many that something waits for
-    /// does lead to more, and still the victim had been quicker.)
+    /// Called after so many tasks, the first of which may have been stolen. True if this worker has mostly stolen little
+    /// tasks that led to no other, and its victims had been quicker by themselves. (The last of many that a command waits
+    /// for leads to more when stolen, and still the victim had been quicker.)
     fn learn_restraint(&self, tasks: u32) -> bool {
         let before = self.in_vain.get();
         let in_vain = match (self.stole_little.take(), tasks) {
@@ -262,7 +262,7 @@ impl Worker {
         in_vain >= OFTEN
     }
 
-    /// Another worker may attend to what comes from outside.
+    /// Lets another worker attend to tasks from outside.
     pub(super) fn stop_attending(&self) {
         let attendant = &self.pool.attendant.0;
         if attendant.load(Ordering::Relaxed) == self.index + 1 {
@@ -281,8 +281,8 @@ impl Worker {
         }
     }
 
-    /// Before this worker runs a task while others lie in the deque: a worker comes for these, however short the task
-    /// seems. More workers come where that pays.
+    /// Called before this worker runs a task while others lie in the deque: a worker comes for these, however short the
+    /// task seems. More workers come where that pays.
     #[inline]
     pub(super) fn see_to_surplus(&self, body: usize, groups: u32) {
         let surplus = self.deque().len() as u64;
@@ -298,7 +298,7 @@ impl Worker {
         }
     }
 
-    /// After a theft: the victim may have more than those who are awake can do.
+    /// Called after a theft: the victim may have more tasks than the awake workers can do.
     pub(super) fn consider_waking_for_victim(&self, victim: usize, stolen: &Task) {
         let surplus = self.pool.deques[victim].len() as u64;
         if surplus > 0 && self.pool.sleep.someone_sleeps() {

@@ -1,8 +1,8 @@
-//! A thread that lends itself: it keeps what it enqueues, as a guest does, and runs what of that is brief.
+//! A thread that lends itself: it keeps the commands that it enqueues, as a guest does, and runs those that are brief.
 //!
-//! Between [`begin`](InlineExecutor::begin) and [`end`](InlineExecutor::end) it is a guest of the pool, so there is one at a time, and others
-//! enqueue as ever meanwhile. It never looks for other work, wakes nobody for what it keeps, and keeps nothing that may take
-//! long: so whatever it was doing goes on soon.
+//! Between [`begin`](InlineExecutor::begin) and [`end`](InlineExecutor::end) it is a guest of the pool, so there is one
+//! at a time, and others enqueue as ever meanwhile. It never looks for other work, wakes no worker for the commands that
+//! it keeps, and keeps none that may take long: so its own work goes on soon.
 
 use super::super::cost::Costs;
 use super::super::{Pool, Task};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// For how long it runs what it has kept, however much that is.
+/// The time for which it runs kept commands, however many they are.
 const BUDGET: Duration = Duration::from_micros(50);
 /// Commands that are run between two looks at the clock.
 const UNTIMED: u32 = 8;
@@ -22,9 +22,9 @@ const UNTIMED: u32 = 8;
 /// See the module.
 pub(crate) struct InlineRunner {
     pool: Arc<Pool>,
-    /// Made when it is first needed, and kept: it knows what commands cost. Where it is does not change.
+    /// Made when it is first needed, and kept: it knows the costs of commands. Its address does not change.
     worker: Option<Box<Worker>>,
-    /// None while it is no guest.
+    /// The hooks of the guest; none while it is no guest.
     hooks: Option<Hooks>,
 }
 
@@ -52,7 +52,7 @@ impl InlineExecutor for InlineRunner {
         });
         worker.is_interrupted.set(false);
         CURRENT.set(&raw const **self.worker.insert(worker));
-        // A wait must not take what is kept along, nor must a user's code.
+        // A wait must not take the kept commands along, nor must a user's code.
         self.hooks = Some(Hooks::set());
     }
 
@@ -92,7 +92,7 @@ impl Drop for InlineRunner {
 }
 
 impl Worker {
-    /// Runs what is at hand, as far as it is brief and there is time; hands over the rest.
+    /// Runs the commands at hand, as far as they are brief and there is time; hands over the rest.
     fn run_kept(&self) {
         let start = Instant::now();
         let mut count = 0;
@@ -105,7 +105,7 @@ impl Worker {
             if next == 0 {
                 return;
             }
-            // SAFETY: taken out of what is next above, or out of this worker's deque.
+            // SAFETY: taken out of `next` above, or out of this worker's deque.
             let task = unsafe { Task::from_word(next) };
             if task.is_brief() {
                 self.perform(task);

@@ -1,7 +1,7 @@
 //! A worker: one thread of the pool, or a host thread that helps while it
 //! waits (a *guest*).
 //!
-//! What a worker does next, in this order:
+//! The order in which a worker takes its next command:
 //!
 //! 1. high-priority commands that anyone may take;
 //! 2. the command that the one it has just ended made ready (*run next*): a
@@ -9,12 +9,12 @@
 //!    sees this command, so it is moved to the deque before any user's code runs first;
 //! 3. the long commands that became ready together and that it shares with others,
 //!    and its own deque, last in first out;
-//! 4. what was handed in from outside, then what others share and their deques;
+//! 4. tasks that were handed in from outside, then those that others share, and their deques;
 //! 5. low-priority commands.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | this one | the next command: run next, the deque, what is released and in which order |
+//! | this one | the next command: run next, the deque, released commands and their order |
 //! | `idle` | looking for work, sleeping without any, waking others |
 //! | `execute` | running a command |
 //! | `wait` | commands that wait for others |
@@ -47,13 +47,13 @@ pub(crate) use inline::InlineRunner;
 const CHAIN: u32 = 64;
 /// Tasks of this length are worth the trouble of ordering them.
 const LONG_NS: u64 = 2_000;
-/// So many long tasks that become ready together with one that could be run next are shared, and that one with them. Of fewer it is
-/// mostly what goes on with the data at hand.
+/// The number of long tasks that become ready together with one that could be run next, from which on all are shared, and
+/// that one with them. Fewer mostly go on with the data at hand.
 const MANY_OTHERS: usize = 2;
 /// The most tasks that are put in order.
 const MOST_ORDERED: usize = 256;
-/// How long a worker looks for work before it sleeps, at first: about what it
-/// takes to wake it.
+/// The time for which a worker looks for work before it sleeps, at first: about the time that
+/// waking it takes.
 const SPIN: Duration = Duration::from_micros(20);
 /// Pauses between two looks for work, at least and at most. One takes some tens
 /// of nanoseconds.
@@ -84,11 +84,11 @@ pub(crate) struct Worker {
     sample: Cell<u32>,
     /// True while the dependants of one command are gone through.
     gathering: Cell<bool>,
-    /// What says so, until others are told of it.
+    /// The notice of that, until others are told of it.
     begun: Cell<Option<Gather>>,
-    /// Those that are ready, newest first; not yet in the deque.
+    /// The ready dependants, newest first; not yet in the deque.
     gathered: RefCell<Vec<u64>>,
-    /// True if some of them are others' to run, who get them when all are gone through.
+    /// True if some of them are others' to run. The others get them when all dependants are gone through.
     others_gathered: Cell<bool>,
     /// True if the deque holds long tasks, oldest first.
     oldest_first: Cell<bool>,
@@ -102,27 +102,27 @@ pub(crate) struct Worker {
     burst: Cell<u32>,
     /// See [`Worker::pauses_after`].
     pauses: Cell<u32>,
-    /// How long it looks for work before it sleeps.
+    /// The time for which it looks for work before it sleeps.
     patience: Cell<Duration>,
     victim: Cell<usize>,
-    /// Since it last ran out of tasks of its own it has had one that the victim shares, or had shared.
+    /// True if it has had a task that the victim shares, or had shared, since it last ran out of tasks of its own.
     takes_shared: Cell<bool>,
     habit: Habit,
-    /// What others had told of tasks in deques when it last looked into them.
+    /// The count of announced tasks in deques when it last looked into them.
     seen: Cell<u64>,
-    /// It has slept since it last ran out of work.
+    /// True if it has slept since it last ran out of work.
     was_asleep: Cell<bool>,
     /// The last theft was of one of few commands that take less time than to steal one.
     stole_little: Cell<bool>,
-    /// How many more such thefts than others have led to nothing else, lately.
+    /// The number by which such thefts that led to nothing else were more than others, lately.
     in_vain: Cell<u32>,
-    /// It is a guest that takes only what is brief.
+    /// True for a guest that takes only brief commands.
     keeps_brief_alone: bool,
     /// True while such a guest's thread runs a user's code: brief commands are public then, too.
     is_interrupted: Cell<bool>,
 }
 
-/// While it lives, a thread waits and publishes as the worker that it is.
+/// Has a thread wait and publish as the worker that it is, while it lives.
 struct Hooks {
     joiner: Option<Joiner>,
     publisher: Option<Publisher>,
@@ -154,7 +154,7 @@ fn publish_on_worker() {
     }
 }
 
-/// Sends what becomes ready to the worker that made it so.
+/// Sends commands that become ready to the worker that ended the command before them.
 struct Local<'a>(&'a Worker);
 
 impl ReadySink for Local<'_> {
@@ -180,8 +180,8 @@ impl ReadySink for Local<'_> {
     }
 }
 
-/// While it lives, its thread is this worker. It is no more if there is a panic, as of another driver that is handed a
-/// command: then what is at hand goes to where everyone can get at it.
+/// Makes its thread this worker, while it lives. It ends also by a panic, as of another driver that is handed a command:
+/// then the commands at hand go to places that all workers reach.
 struct Current<'w> {
     worker: &'w Worker,
     outer: *const Worker,
@@ -208,7 +208,7 @@ impl Worker {
         Self::knowing(Costs::default(), pool, index, lane)
     }
 
-    /// The pool's guest, who knows what the one before has measured.
+    /// The pool's guest, with the costs that the one before has measured.
     pub(crate) fn guest(pool: Arc<Pool>, costs: Costs) -> Self {
         let guest = pool.worker_count;
         Self::knowing(costs, pool, guest, guest as u32)
@@ -230,7 +230,7 @@ impl Worker {
             gathered: RefCell::new(Vec::new()),
             others_gathered: Cell::new(false),
             oldest_first: Cell::new(false),
-            // Whoever was this worker before may have left some.
+            // The worker's thread from before may have left some.
             shares: Cell::new(true),
             has_surplus: Cell::new(true),
             is_unfenced: Cell::new(true),
@@ -253,8 +253,8 @@ impl Worker {
     #[inline]
     pub(crate) fn current<R>(pool: &Pool, with: impl FnOnce(Option<&Worker>) -> R) -> R {
         let pointer = CURRENT.get();
-        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`, which has it
-        // boxed until it has set this back.
+        // SAFETY: set only while the worker lives on this thread: by `Current`, which borrows it, and by `InlineRunner`,
+        // which has it boxed until it has set this back.
         let worker = unsafe { pointer.as_ref() };
         with(worker.filter(|worker| std::ptr::eq(&raw const *worker.pool, pool)))
     }
@@ -263,8 +263,8 @@ impl Worker {
         &self.pool.deques[self.index]
     }
 
-    /// What a thread does while it is this worker: until the pool ends, or the
-    /// role was given away.
+    /// The life of a thread while it is this worker: until the pool ends, or the role was given
+    /// away.
     pub(crate) fn run(self) {
         let current = Current::enter(&self);
         let hooks = Hooks::set();
@@ -285,9 +285,9 @@ impl Worker {
         self.route.get() != NO_ROUTE
     }
 
-    /// Helps as a guest until the waiter is done or late, nothing is to be had, or
-    /// a worker is awake to do it. Gives what it knows by then. Who has to be back
-    /// by a time takes up only what is known to be brief.
+    /// Helps as a guest until the waiter is done or late, no task is found, or a worker is awake to
+    /// run it. Gives the costs that it knows by then. A guest with a deadline takes only tasks that
+    /// are known to be brief.
     pub(crate) fn help(self, waiter: &Waiter<'_>) -> Costs {
         let current = Current::enter(&self);
         let hooks = Hooks::set();
@@ -300,7 +300,7 @@ impl Worker {
                 break;
             };
             if !task.is_for_guest(waiter) || waiter.is_impatient() && !task.is_brief() {
-                // For what this thread does after its own wait, perhaps.
+                // This thread may need it only after its own wait.
                 let device = task.device();
                 self.pool.inject(task, device, Priority::Normal);
                 break;
@@ -316,7 +316,7 @@ impl Worker {
         self.costs
     }
 
-    /// Whatever is in the deque, shared or not.
+    /// Takes a task of the deque, shared or not.
     fn any_of_deque(&self) -> Option<u64> {
         self.own_shared().or_else(|| self.pop())
     }
@@ -341,7 +341,7 @@ impl Worker {
         self.deque().take_shared(&self.habit, near)
     }
 
-    /// What is at hand goes to where everyone can get at it.
+    /// Moves all tasks at hand to places that all workers reach.
     fn leave_nothing(&self) {
         self.offer_gathered();
         let mut left = self.next.take();
@@ -352,7 +352,7 @@ impl Worker {
             if left == 0 {
                 break;
             }
-            // SAFETY: what was left is this worker's, and taken out of there.
+            // SAFETY: the words that were left are this worker's, and taken out of its lists.
             let task = unsafe { Task::from_word(std::mem::take(&mut left)) };
             let device = task.device();
             self.pool.inject(task, device, Priority::Normal);
@@ -380,7 +380,7 @@ impl Worker {
             // This one is at hand.
             self.make_next(Task::command_word(command));
         } else if any_thread || route_to(owner) != self.pool.route {
-            // It may be run by this very thread, and wait for what comes after it here.
+            // This very thread may run it, and it may wait for commands that come after it here.
             if self.gathering.get()
                 && let Some(begun) = self.begun.take()
             {
@@ -414,8 +414,8 @@ impl Worker {
         self.wake_for_offered();
     }
 
-    /// Moves all from private places to the deque: the thread is about to run a user's code in the middle of a command's
-    /// end. That code may take any time, or block.
+    /// Moves all tasks from private places to the deque: the thread is about to run a user's code in the middle of a
+    /// command's end. That code may take any time, or block.
     fn publish(&self) {
         self.is_interrupted.set(true);
         if self.pool.is_unshared(self.index) {
@@ -433,7 +433,7 @@ impl Worker {
         }
     }
 
-    /// Moves what was gathered so far to the deque.
+    /// Moves the commands that were gathered so far to the deque.
     fn offer_gathered(&self) {
         let mut gathered = self.gathered.take();
         if !gathered.is_empty() {
@@ -441,7 +441,8 @@ impl Worker {
         }
     }
 
-    /// After this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes for them.
+    /// Called after this thread has put tasks into the deque, and before it goes on with a user's code: a worker comes
+    /// for them.
     fn wake_for_offered(&self) {
         if !self.pool.is_unshared(self.index) {
             self.is_unfenced.set(false);
@@ -449,7 +450,7 @@ impl Worker {
         }
     }
 
-    /// The newest is run next; what was to be goes to the deque.
+    /// Runs this command next; the one that was to be goes to the deque.
     #[inline]
     fn make_next(&self, word: u64) {
         let before = self.next.replace(word);
@@ -477,12 +478,11 @@ impl Worker {
         self.pool.tell_spinners();
     }
 
-    /// After a command has released several, newest first, of which the oldest
-    /// is run next: puts the others into the deque, so that this worker takes
-    /// them in the order of their enqueue, which is that of their memory, and
-    /// thieves from the other end. Of long tasks it matters more that thieves
-    /// too take them in the order that their user chose, and each begins with one
-    /// whose data it has in its cache: so where there are many all are shared, the oldest too.
+    /// Called after a command has released several, newest first. The oldest of them is run next.
+    /// Puts the others into the deque, so that this worker takes them in the order of their
+    /// enqueue, which is that of their memory, and thieves from the other end. Of long tasks it
+    /// matters more that thieves too take them in the order that their user chose, and each begins
+    /// with one whose data it has in its cache. So many long tasks are all shared, the oldest too.
     #[cold]
     fn put_gathered(&self) {
         let mut gathered = self.gathered.borrow_mut();
@@ -505,7 +505,8 @@ impl Worker {
         self.offer_all(&mut gathered, put);
     }
 
-    /// Puts tasks where thieves can take them, the first of them first, in the way of `put`, which says how many it took.
+    /// Puts tasks in places where thieves can take them, the first one first, by `put`, which gives the number that it
+    /// took.
     #[inline(never)]
     fn offer_all(&self, words: &mut Vec<u64>, put: fn(&Deque, &[u64]) -> usize) {
         self.has_surplus.set(true);
@@ -518,14 +519,13 @@ impl Worker {
         self.pool.tell_spinners();
     }
 
-    /// True if what is run next is known to take long.
+    /// True if the next command is known to take long.
     fn next_is_long(&self) -> bool {
         let next = self.next.get();
         if next == 0 || next & 1 != 0 {
             return false;
         }
-        // Looked at, not taken.
-        // SAFETY: what is next is this worker's alone; it is forgotten.
+        // Looked at, not taken. SAFETY: the word in `next` is this worker's alone; it is forgotten.
         let task = ManuallyDrop::new(unsafe { Task::from_word(next) });
         let Task::Command(command) = &*task else {
             return false;
@@ -589,8 +589,8 @@ impl Worker {
         }
     }
 
-    /// One of its long tasks, of which those that it shares come first. They may make others ready that are no less long:
-    /// that is a chain, too.
+    /// Takes one of its long tasks, first those that it shares. They may make others ready that are no less long: that is
+    /// a chain, too.
     #[cold]
     fn take_oldest(&self) -> Option<Task> {
         let chain = self.chain.get() + 1;
@@ -602,7 +602,7 @@ impl Worker {
         }
         if self.shares.get() {
             if let Some(word) = self.own_shared() {
-                // SAFETY: what this worker shares is given to one that takes it.
+                // SAFETY: a word that this worker shares is given to one that takes it.
                 return Some(unsafe { Task::from_word(word) });
             }
             self.shares.set(false);
@@ -618,7 +618,7 @@ impl Worker {
         None
     }
 
-    /// A long chain: what waits for longest goes first, once.
+    /// Ends a long chain: the task that has waited longest goes first, once.
     #[cold]
     fn give_others_a_turn(&self, next: u64) -> Task {
         let other = self.take_from_injectors(Priority::Normal).or_else(|| {
@@ -626,7 +626,7 @@ impl Worker {
                 Steal::Item(word) => Some(word),
                 _ => None,
             });
-            // SAFETY: a deque, and what this worker shares, give each word out once.
+            // SAFETY: a deque, and the shared batch of this worker, give each word out once.
             word.map(|word| unsafe { Task::from_word(word) })
         });
         match other {

@@ -6,7 +6,7 @@ use quipu_scheduler::error::Error;
 use quipu_scheduler::event::Waiter;
 use std::time::Instant;
 
-/// How a thread waits that is, or was, a worker.
+/// The wait of a thread that is, or was, a worker.
 pub(super) fn join_on_worker(waiter: &Waiter<'_>) -> Result<(), Error> {
     // SAFETY: set only while the worker lives on this thread.
     match unsafe { CURRENT.get().as_ref() } {
@@ -64,8 +64,7 @@ impl Worker {
         };
         while self.has_role() {
             sleep.start_spinning();
-            // Asleep, and to be woken for new work as well as by the end of what is
-            // waited for.
+            // Asleep, and to be woken for new work as well as by the end of the wait.
             sleep.announce(self.index);
             let is_needed = || self.pool.has_work() || sleep.is_chosen(self.index);
             let mut is_needed_now = is_needed();
@@ -99,7 +98,7 @@ impl Worker {
                 self.offer(next);
             }
             self.pool.engage(self.index).inspect_err(|_| {
-                // It may have been woken for what another has to do now.
+                // It may have been woken for a task that another worker has to run now.
                 self.pool.pass_on_wake(self.index, true);
             })?;
         }

@@ -1,4 +1,4 @@
-//! Random commands over a few buffers, and a model of what they leave.
+//! Random commands over a few buffers, and a model of their results.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use super::faults::next;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) const BYTES: usize = 64;
 pub(crate) const BUFFERS: usize = 5;
 
-/// What a command does.
+/// The work of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Fill(usize, u8),
@@ -152,8 +152,8 @@ impl Act {
                 };
                 let run = |arguments: &[RawArgument]| {
                     for at in 0..BYTES {
-                        // SAFETY: both have so many bytes, of which nobody writes the first and nobody else has the
-                        // second.
+                        // SAFETY: both have so many bytes; nobody writes the first ones, and nobody else has the second
+                        // ones.
                         unsafe {
                             let byte = arguments[0].pointer.add(at).read();
                             arguments[1].pointer.add(at).write(task(byte));
@@ -195,7 +195,7 @@ impl Act {
                     }
                     Ok(())
                 };
-                // SAFETY: it minds what it declares.
+                // SAFETY: it keeps to its declared accesses.
                 unsafe { queue.native_enqueue(NativeEnqueue::new(call), &request) }
             }
             Self::Fold(to, number) => {
@@ -229,7 +229,7 @@ fn read(queue: &Queue, memory: &MemoryRef) -> Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
-/// What is known of a buffer.
+/// The state of a buffer in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// Its bytes.
@@ -240,7 +240,7 @@ pub(crate) enum Known {
     Void,
 }
 
-/// What is known of the buffers.
+/// The states of the buffers.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) bytes: [[u8; BYTES]; BUFFERS],
@@ -258,7 +258,7 @@ impl Model {
         }
     }
 
-    /// True if a command reads what is void.
+    /// True if a command reads void bytes.
     pub(crate) fn is_void(&self, act: Act) -> bool {
         let mut reads = act.reads().into_iter();
         reads.any(|read| self.known[read] == Known::Void)

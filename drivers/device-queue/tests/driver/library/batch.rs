@@ -1,4 +1,4 @@
-//! Batches: parts of one command, which run in any order that what they wait for allows.
+//! Batches: parts of one command, which run in any order that their waits allow.
 
 use super::faults::next;
 use super::machine::Point;
@@ -18,10 +18,10 @@ pub(crate) struct Batch(Vec<Arc<Step>>);
 
 struct Step {
     does: Deed,
-    /// Where each argument is, and how long.
+    /// The address and the length of each argument.
     arguments: Vec<(u64, u64)>,
     after: Vec<usize>,
-    /// Where the memory that it uses begins.
+    /// The start of each memory that it uses.
     uses: Vec<usize>,
     is_told: bool,
     held: CommandRef,
@@ -101,7 +101,7 @@ pub(super) fn put_batch(
     Ok(flights.collect())
 }
 
-/// Runs steps of a batch, of which the first has this number, in some order that is allowed.
+/// Runs steps of a batch in some order that is allowed. The first of them has this number.
 fn run(steps: &[Arc<Step>], first: usize, records: &[Arc<Mutex<Option<Error>>>]) {
     let mut random = (steps.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut left: Vec<usize> = (0..steps.len()).collect();

@@ -1,4 +1,4 @@
-//! What goes wrong, and when.
+//! Faults, and their times.
 
 use super::Refusal;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     Make,
 }
 
-/// When.
+/// The calls that fail.
 #[derive(Clone, Copy, Debug)]
 enum When {
     /// The calls from this to that, counted from now.
@@ -61,18 +61,18 @@ struct State {
     unmade: bool,
     /// Memory is elsewhere.
     moved: bool,
-    /// How often the driver's own thread has asked for a status.
+    /// The number of times that the driver's own thread has asked for a status.
     looks: u64,
-    /// How often any thread has.
+    /// The number of times that any thread has.
     all_looks: u64,
-    /// How many threads ask for one now, and the most that did at once.
+    /// The number of threads that ask for one now, and the most that did at once.
     looking: u64,
     most_looking: u64,
     /// The time, by which commands take as long as a test says: none, usually.
     now: u64,
-    /// How much of it passes whenever somebody asks.
+    /// The part of it that passes at each question for a status.
     pace: u64,
-    /// Who has ended a command last.
+    /// The thread that has ended a command last.
     ended_by: Option<ThreadId>,
     /// The most threads that a block of a kernel has room for, if there is such a number.
     room: Option<u64>,
@@ -170,7 +170,7 @@ impl Faults {
         self.state().planned.insert(fault, (when, refusal));
     }
 
-    /// How many calls there were.
+    /// The number of calls.
     #[allow(dead_code, reason = "not all tests are of this")]
     pub(crate) fn calls(&self, fault: Fault) -> u64 {
         self.state().calls.get(&fault).copied().unwrap_or(0)
@@ -203,7 +203,7 @@ impl Faults {
         if is_now { Err(refusal) } else { Ok(()) }
     }
 
-    /// Has the devices run nothing, or again what is there.
+    /// Has the devices run nothing, or their commands again.
     pub(crate) fn hold(&self, held: bool) {
         self.state().held = held;
     }
@@ -266,7 +266,7 @@ impl Faults {
         self.state().ended_by = Some(thread::current().id());
     }
 
-    /// Who has ended a command last.
+    /// The thread that has ended a command last.
     #[allow(dead_code, reason = "not all tests are of this")]
     pub(crate) fn ended_by(&self) -> Option<ThreadId> {
         self.state().ended_by
@@ -287,29 +287,29 @@ impl Faults {
         status
     }
 
-    /// How often any thread has asked for a status, and the most that did at once.
+    /// The number of times that any thread has asked for a status, and the most threads that did at once.
     #[allow(dead_code, reason = "not all tests are of this")]
     pub(crate) fn all_looks(&self) -> (u64, u64) {
         let state = self.state();
         (state.all_looks, state.most_looking)
     }
 
-    /// How often the driver's own thread has asked for a status.
+    /// The number of times that the driver's own thread has asked for a status.
     pub(crate) fn looks(&self) -> u64 {
         self.state().looks
     }
 
-    /// How many calls were refused.
+    /// The number of refused calls.
     pub(crate) fn refused(&self) -> u64 {
         self.state().refused
     }
 
-    /// The driver did what it must not.
+    /// Notes that the driver has broken a rule.
     pub(crate) fn violated(&self, what: String) {
         self.state().violations.push(what);
     }
 
-    /// What the driver did that it must not.
+    /// The rules that the driver has broken.
     pub(crate) fn violations(&self) -> Vec<String> {
         self.state().violations.clone()
     }

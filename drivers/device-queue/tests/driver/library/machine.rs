@@ -1,4 +1,4 @@
-//! A device: a thread, what was put there, and what is over.
+//! A device: a thread, its commands, and their ends.
 
 use super::Refusal;
 use super::faults::{Fault, Faults, next};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 /// Streams of a device that keeps their order.
 pub(crate) const STREAMS: usize = 3;
 
-/// What a driver must not do.
+/// A breach of a rule for drivers.
 const EARLY: &str = "memory was given back while the device used it";
 
 /// A point that can be waited for.
@@ -90,7 +90,7 @@ impl Point {
 
 /// A part of a command.
 pub(crate) struct Part {
-    /// What it waits for.
+    /// The points that it waits for.
     pub(crate) waits: Vec<Point>,
     /// Its stream, if those keep their order.
     pub(crate) stream: Option<usize>,
@@ -98,7 +98,7 @@ pub(crate) struct Part {
     pub(crate) uses: Vec<usize>,
     /// It fills fresh memory with zeros, which is of no use once that is given back.
     pub(crate) is_zeroing: bool,
-    /// What it does.
+    /// Its work.
     pub(crate) run: Box<dyn FnOnce() + Send>,
 }
 
@@ -113,7 +113,7 @@ struct Inside {
     /// Not flushed yet.
     staged: Vec<Queued>,
     queued: Vec<Queued>,
-    /// What the part uses that runs.
+    /// The memory of the part that runs.
     running: Option<(Vec<usize>, bool)>,
     lost: bool,
     closed: bool,
@@ -175,7 +175,7 @@ impl Machine {
         point
     }
 
-    /// Has what was put here run.
+    /// Has the commands here run.
     pub(crate) fn flush(&self) {
         let mut inside = self.inside();
         let staged = std::mem::take(&mut inside.staged);
@@ -225,7 +225,8 @@ impl Machine {
         }
     }
 
-    /// Memory is given back: nothing may use it any more, but for what fills it with zeros.
+    /// Memory is given back: nothing may use it any more, apart from the part that fills it with
+    /// zeros.
     pub(crate) fn released(&self, memory: usize) {
         let mut inside = self.inside();
         inside
@@ -238,7 +239,7 @@ impl Machine {
         {
             inside = self.change.wait(inside).expect("nobody panics with it");
         }
-        // What was never begun may never be.
+        // A part that was never begun may never be.
         let staged = inside.staged.iter_mut().map(|staged| &mut staged.part);
         for part in staged.filter(|part| part.uses.contains(&memory)) {
             let faults = self.faults.clone();
@@ -269,7 +270,7 @@ impl Machine {
             .filter(|number| self.is_ready(&inside.queued, *number))
             .collect();
         if ready.is_empty() {
-            // From time to time, for what it waits for may be another device's.
+            // From time to time, for its wait may be for another device's.
             let patience = std::time::Duration::from_millis(1);
             drop(
                 self.change

@@ -1,5 +1,5 @@
-//! A vendor's library that exists only here: devices that are a thread, which runs what was put there in any order that
-//! the waits allow, and which go wrong as a test says.
+//! A vendor's library that exists only here: devices that are a thread, which runs commands in any order that the waits
+//! allow, and which go wrong as a test says.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 pub(crate) mod acts;
@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex};
 /// Bytes of a device's memory.
 pub(crate) const CAPACITY: u64 = 1 << 24;
 
-/// What calls are refused with.
+/// The error of a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// For no reason that stays.
@@ -97,20 +97,20 @@ unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
 
-/// What comes with a command.
+/// The objects that come with a command.
 #[derive(Debug, Default)]
 pub(crate) struct Cargo {
     pub(crate) earlier: Vec<Point>,
-    /// What the kernel says of itself.
+    /// The kernel's own error.
     pub(crate) outcome: Arc<Mutex<Option<Error>>>,
-    /// When it was run, if it is to be known.
+    /// The times of its run, if they are to be known.
     pub(crate) times: Option<Arc<Mutex<(u64, u64)>>>,
 }
 
 /// The library.
 pub(crate) struct Library {
     devices: Vec<Fake>,
-    /// Whether a device's streams keep their order, or only waits do.
+    /// True if a device's streams keep their order; otherwise only waits do.
     pub(crate) ordered: bool,
     pub(crate) faults: Arc<Faults>,
 }

@@ -1,4 +1,4 @@
-//! What closures of users are handed here: a queue, for parts that are run one after the other.
+//! The queue that closures of users are handed here, for parts that are run one after the other.
 
 use super::put::{Chain, Place};
 use super::{Library, Refusal};
@@ -13,7 +13,7 @@ type Run = Box<dyn FnOnce() + Send>;
 pub(crate) struct FakeQueue(Arc<Mutex<Vec<Run>>>);
 
 impl FakeQueue {
-    /// Has the device run this, after what was put here before.
+    /// Has the device run this, after the parts that were put here before.
     pub(crate) fn put(&self, run: impl FnOnce() + Send + 'static) {
         let mut runs = self.0.lock().expect("nobody panics with it");
         runs.push(Box::new(run));
@@ -32,7 +32,7 @@ pub(crate) struct FakeMemory {
 unsafe impl Send for FakeMemory {}
 
 impl FakeMemory {
-    /// Its bytes, for what the device runs.
+    /// Its bytes, for the parts that the device runs.
     pub(crate) fn bytes<'a>(self) -> &'a mut [u8] {
         // SAFETY: the command's range, and parts of one command run one after the other.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }

@@ -1,4 +1,4 @@
-//! What a command becomes: parts, each of which may be refused.
+//! The parts of a command. Each may be refused.
 
 use super::faults::Fault;
 use super::machine::{Part as Step, Point, STREAMS};
@@ -150,7 +150,7 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// The end; `later` if what says so is not what others wait for.
+    /// The end; `later` if its signal is another one than that for which others wait.
     pub(super) fn end(mut self, later: bool) -> Put {
         if self.made.is_empty() {
             self.call(|| ())?;
@@ -278,12 +278,12 @@ fn put_launch(mut chain: Chain<'_>) -> Put {
     Ok(flight)
 }
 
-/// What is kept with a recorded graph.
+/// The object that is kept with a recorded graph.
 pub(crate) struct Recorded {
     /// An argument for each memory object.
     memories: Vec<PackedAccess>,
     space: SpaceId,
-    /// Which memory it was made for, and how often it was made.
+    /// The memory for which it was made, and the number of times that it was made.
     made: Mutex<(Vec<usize>, u64)>,
 }
 
@@ -306,7 +306,7 @@ impl Recorded {
         }
     }
 
-    /// How often it was made for other memory than before.
+    /// The number of times that it was made for other memory than before.
     pub(crate) fn times_made(graph: &Graph) -> u64 {
         let taken = TakenGraph::<()>::of(graph).expect("a graph that was taken");
         let recorded = taken.made::<Self>().expect("what the library keeps");

@@ -4,8 +4,8 @@
 //!
 //! 1. [`ViewPlan::run`] joins overlapping declared accesses into segments. A segment with a write gets a *shadow*, a
 //!    copy of its bytes; one without is read where it lies.
-//! 2. The effect reads and writes through [`MemoryAccess`], only what was declared.
-//! 3. What it wrote becomes a [`Publication`], which holds the shadows and the bytes that they were copied from.
+//! 2. The effect reads and writes through [`MemoryAccess`], only in declared regions.
+//! 3. Its writes become a [`Publication`], which holds the shadows and the bytes that they were copied from.
 //! 4. [`Publication::publish`] puts into memory the bytes that the effect *changed*, so that two commands that share
 //!    a declared region but write different bytes of it do not undo each other's work.
 
@@ -18,12 +18,12 @@ use super::super::command::{Cost, Effect};
 use super::bytes::AlignedBytes;
 use super::{DeviceAddress, MemoryError, Region};
 
-/// How a command uses a region.
+/// A command's use of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessMode {
     /// It only reads.
     Read,
-    /// It may write, and reads what was there.
+    /// It may write, and reads the bytes from before.
     Write,
 }
 
@@ -32,7 +32,7 @@ pub enum AccessMode {
 pub struct Access {
     /// The region.
     pub region: Region,
-    /// How.
+    /// The use of it.
     pub mode: AccessMode,
 }
 
@@ -55,7 +55,7 @@ impl Access {
         }
     }
 
-    /// Whether the two must not run at the same time.
+    /// True if the two must not run at the same time.
     pub(crate) fn conflicts(self, other: Self) -> bool {
         (self.mode == AccessMode::Write || other.mode == AccessMode::Write)
             && self.region.overlaps(other.region)
@@ -94,14 +94,14 @@ struct Shadow {
     original: Vec<u8>,
 }
 
-/// What a command declared, with the memory behind it.
+/// The declared accesses of a command, with the memory behind them.
 #[derive(Debug)]
 pub(crate) struct ViewPlan {
     pub(crate) accesses: Vec<Access>,
     pub(crate) backings: Vec<Backing>,
 }
 
-/// Why an effect published nothing.
+/// The reason for which an effect published nothing.
 #[derive(Debug)]
 pub(crate) enum EffectError {
     Failed(String),
@@ -209,9 +209,8 @@ fn segments(
 /// Memory, as the effect of a command sees it.
 ///
 /// Slices are for effects that touch one region at a time. A kernel that needs all of its arguments at once takes
-/// pointers: they stay valid until the effect returns, with the alignment that the allocation was made with (up to
-/// 4096 for what is written), and reading through the pointer to a region that the command also writes sees what was
-/// written.
+/// pointers. They stay valid until the effect returns, with the alignment that the allocation was made with (up to 4096
+/// for regions that are written). A read through the pointer to a region that the command also writes sees the new bytes.
 pub struct MemoryAccess<'run> {
     accesses: &'run [Access],
     backings: &'run [Backing],
@@ -323,7 +322,7 @@ impl MemoryAccess<'_> {
         self.at_publication.push(Box::new(publish));
     }
 
-    /// Replaces the command's cost by what it turned out to be, as for a copy of a size that lies in memory.
+    /// Replaces the command's cost by its actual one, as for a copy of a size that lies in memory.
     pub fn recost(&mut self, cost: Cost) {
         self.cost = Some(cost);
     }
@@ -354,7 +353,7 @@ fn shadow_of(segment: &mut Segment, region: Region) -> Result<&mut Shadow, Memor
     })
 }
 
-/// What a command wrote, not yet in memory.
+/// The writes of a command, not yet in memory.
 pub(crate) struct Publication {
     accesses: Vec<Access>,
     backings: Vec<Backing>,

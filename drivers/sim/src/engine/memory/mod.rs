@@ -78,9 +78,9 @@ impl std::fmt::Display for DeviceAddress {
 /// Some bytes of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Region {
-    /// Where they start.
+    /// The address of the first byte.
     pub address: DeviceAddress,
-    /// How many there are.
+    /// The number of bytes.
     pub length: u64,
 }
 
@@ -99,7 +99,7 @@ impl Region {
         self.address.0.saturating_add(self.length)
     }
 
-    /// Whether they share a byte. Regions of no bytes share none.
+    /// True if they share a byte. Regions of no bytes share none.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         let has_bytes = self.length > 0 && other.length > 0;
         has_bytes && self.start() < other.end() && other.start() < self.end()
@@ -116,7 +116,7 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// Why memory cannot be had, or not be used so.
+/// The reason for which memory cannot be had, or not be used so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -135,7 +135,7 @@ pub enum MemoryError {
     /// No address can be aligned so.
     #[error("an alignment of {alignment} bytes: it must be a power of two, at most 1 MiB")]
     BadAlignment {
-        /// What was asked for.
+        /// The alignment that was asked for.
         alignment: u64,
     },
     /// The space has no such piece left.
@@ -171,7 +171,7 @@ pub enum MemoryError {
     OutOfBounds {
         /// The region.
         region: Region,
-        /// Where the allocation starts.
+        /// The start of the allocation.
         start: DeviceAddress,
         /// Its size.
         allocated: u64,
@@ -184,14 +184,14 @@ pub enum MemoryError {
         /// The device's space.
         needed: SpaceId,
     },
-    /// Freeing what commands still use.
+    /// An allocation was to be freed that commands still use.
     #[error(
         "the allocation at {address} is used by {users} uploaded commands: free it when they have ended"
     )]
     InUse {
         /// The allocation.
         address: DeviceAddress,
-        /// How many commands use it.
+        /// The number of commands that use it.
         users: u64,
     },
     /// The space went with the last of its devices.
@@ -200,14 +200,14 @@ pub enum MemoryError {
         /// The space.
         space: SpaceId,
     },
-    /// An effect asked for what its command did not declare.
+    /// An effect asked for a region that its command did not declare.
     #[error(
         "a command uses {region} without having declared it to be {mode:?}: declare every access"
     )]
     Undeclared {
         /// The region.
         region: Region,
-        /// How it was to be used.
+        /// The use that was asked for.
         mode: AccessMode,
     },
 }
@@ -226,7 +226,7 @@ struct Allocation {
     bytes: Arc<RwLock<AlignedBytes>>,
 }
 
-/// One memory space: who has which bytes, and the bytes.
+/// One memory space: the allocations, and their bytes.
 #[derive(Debug)]
 pub(crate) struct Space {
     id: SpaceId,
@@ -341,7 +341,7 @@ impl Space {
         allocation.is_some_and(|allocation| allocation.users > 0)
     }
 
-    /// Writes bytes to where no command is at work.
+    /// Writes bytes to memory that no command uses.
     pub(crate) fn deposit(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
         if region.length == 0 {
             return Ok(());
@@ -411,7 +411,7 @@ impl Space {
         Ok(backings.into_values().collect())
     }
 
-    /// Ends what [`take_into_use`](Self::take_into_use) began.
+    /// Ends the use that [`take_into_use`](Self::take_into_use) began.
     pub(crate) fn end_use(&mut self, backings: &[Backing]) {
         for backing in backings {
             if let Some(allocation) = self.allocations.get_mut(&backing.region.address.offset()) {

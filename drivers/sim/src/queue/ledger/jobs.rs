@@ -11,7 +11,7 @@ pub(crate) enum Job {
     Prepare(usize, Vec<KernelId>),
     /// Set a command's gate.
     OpenGate(u64),
-    /// Act on what the machine says.
+    /// Act on the machine's notice.
     Hear(Notice),
     /// Finish a command.
     Finish(u64),
@@ -28,11 +28,11 @@ pub(crate) struct Ending {
     pub(crate) completion: Option<Completion>,
     pub(crate) offset: i64,
     pub(crate) unit: Unit,
-    /// When the host saw it end, on the process's clock.
+    /// The time at which the host saw it end, on the process's clock.
     pub(crate) seen_ended: Option<u64>,
 }
 
-/// What becomes of a command for which its device's memory has no room.
+/// The fate of a command for which its device's memory has no room.
 pub(crate) enum NoMemory {
     /// It waits: others will end and leave theirs.
     Wait,
@@ -79,7 +79,7 @@ impl Ledger {
         None
     }
 
-    /// Whether a command's gate is to be set now; that is then noted as done.
+    /// The gate of a command, if it is to be set now; that is then noted as done.
     pub(crate) fn take_gate(&mut self, sequence: u64) -> Option<(StatusSlot, EventId)> {
         let entry = self.entries.get_mut(&sequence)?;
         let (gate, event) = (entry.gate?, entry.event);
@@ -195,7 +195,7 @@ impl Ledger {
         }
     }
 
-    /// Whether a command needs the host to start.
+    /// True if a command needs the host to start.
     pub(crate) fn waits_for_host(&self, sequence: u64) -> bool {
         self.entries.get(&sequence).is_some_and(|entry| {
             entry.host_waits > 0
@@ -206,7 +206,7 @@ impl Ledger {
         })
     }
 
-    /// Whether a command needs a gate of its own.
+    /// True if a command needs a gate of its own.
     pub(crate) fn needs_gate(&self, sequence: u64) -> bool {
         self.entries
             .get(&sequence)
@@ -226,7 +226,7 @@ impl Ledger {
         self.consider(sequence);
     }
 
-    /// Whether a command fails with what it waits for.
+    /// True if a command fails with this event, because it waits for it.
     fn is_failed_by(&self, sequence: u64, event: EventId) -> bool {
         self.entries.get(&sequence).is_some_and(|entry| {
             let mut waits = entry.waits.iter();
@@ -234,8 +234,8 @@ impl Ledger {
         })
     }
 
-    /// What a command needs has failed and is gone: it stays until the core has marked it as not to be run, which it
-    /// may be about to do.
+    /// Notes that a wait of a command has failed and is gone. The command stays until the core has marked it as not to be
+    /// run, which may be about to happen.
     fn unmeet(&mut self, sequence: u64, event: EventId) {
         let Some(entry) = self.entries.get_mut(&sequence) else {
             return;
@@ -263,7 +263,7 @@ impl Ledger {
         }
     }
 
-    /// A command begins to be uploaded; what that needs, unless it has ended instead.
+    /// Begins to upload a command. Gives the parts that the upload needs, unless the command has ended instead.
     pub(crate) fn begin_upload(&mut self, sequence: u64) -> Option<(CommandRef, Option<KernelId>)> {
         let entry = self.entries.get_mut(&sequence)?;
         if entry.place != Place::Held {
@@ -312,7 +312,7 @@ impl Ledger {
             }
         }
         if was_gated && !gated {
-            // It had been recalled; what waits for it on the machine moves by itself now.
+            // It had been recalled; the commands that wait for it on the machine move by themselves now.
             self.ungate_dependants(sequence);
         }
     }
@@ -356,7 +356,7 @@ impl Ledger {
     }
 
     /// The last of the commands that keep memory of a space on the machine while they wait for the host. It is not
-    /// uploaded again before it has waited: what it waits for may be what lacks the memory.
+    /// uploaded again before it has waited: it may wait for the very command that lacks the memory.
     fn last_gated(&mut self, space: usize) -> Option<CommandId> {
         let lanes = &self.lanes;
         let gated = self.entries.values_mut().filter_map(|entry| {
@@ -405,8 +405,8 @@ impl Ledger {
         }
     }
 
-    /// What waits on the machine for a command that is over need not wait for the host any more, though that one may never have come
-    /// to its gate: its status is set, or is as soon as it is finished.
+    /// Ungates the commands that wait on the machine for a command that is over, although that one may never have come to
+    /// its gate: its status is set, or is as soon as it is finished.
     pub(super) fn let_go(&mut self, sequence: u64) {
         if let Some(entry) = self.entries.get_mut(&sequence)
             && std::mem::replace(&mut entry.gated, false)
@@ -415,7 +415,7 @@ impl Ledger {
         }
     }
 
-    /// Takes what it needs to finish a command.
+    /// Takes the parts that the finish of a command needs.
     pub(crate) fn take_ending(&mut self, sequence: u64) -> Option<Ending> {
         let entry = self.entries.get_mut(&sequence)?;
         Some(Ending {

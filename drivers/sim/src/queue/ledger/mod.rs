@@ -1,24 +1,25 @@
-//! The ledger: the record of each command that the driver was told of and that is not over. It says what the command
-//! waits for, where it is, and what is to be done next. Bookkeeping only: nothing here calls the core, and nothing blocks.
+//! The ledger: the record of each command that the driver was told of and that is not over. It has the command's waits,
+//! its place, and the jobs to be done next. Bookkeeping only: nothing here calls the core, and nothing blocks.
 //!
-//! # Where a command is
+//! # The place of a command
 //!
 //! ```text
 //!  Held ──(eligible, credit)──▶ Uploading ──▶ Uploaded ──(reported)──▶ Over ──(Ready)──▶ finished, forgotten
 //!    └────────(refused, or its device is lost)──────────────────────────▲
 //! ```
 //!
-//! # What may be uploaded
+//! # Uploads
 //!
-//! 1. A command is *eligible* once it is flushed (kernels are held until then, so that one image serves them all; the
-//!    rest is forwarded as soon as possible) and each of its waits within the domain is *met*: that command has a status
-//!    slot on the machine to wait for, or is over. So nothing on the machine ever waits for something still here.
+//! 1. A command is *eligible* once it is flushed and each of its waits within the domain is *met*: that command has a
+//!    status slot on the machine to wait for, or is over. (Kernels are held until the flush, so that one image serves
+//!    them all; the rest is forwarded as soon as possible.) So nothing on the machine ever waits for a command still
+//!    here.
 //! 2. A wait for a command that has failed is met only when the core has said so ([`Ledger::resolved`], or the command
 //!    is ready): by then the core has marked this one as not to be run. One that was met before, because the command
 //!    was on the machine, is so no longer when that is forgotten: there is no slot left to wait for.
-//! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one. Each
-//!    device keeps slots that gated commands do not take: those that wait for nothing outside the machine always move.
-//!    When a gate opens, its command is gated no longer, nor is what waited for nothing else.
+//! 3. An eligible command is *gated* if it waits for the host (its other waits are not resolved), or for a gated one.
+//!    Each device keeps slots that gated commands do not take: those that wait for nothing outside the machine always
+//!    move. When a gate opens, its command is gated no longer, nor are commands that waited for nothing else.
 //! 4. One that must not run (cancelled, or poisoned) stays here, and ends when it is ready. A gate that opens for one that
 //!    is on the machine already says so.
 //! 5. Eligible commands are uploaded by priority, then in enqueue order, as far as their device has slots.
@@ -26,11 +27,10 @@
 //! A command whose memory cannot be had waits while others of that space move: their ends free memory. A gated one waits
 //! in any case, until it is gated no longer.
 //!
-//! # What comes back
+//! # Commands that come back
 //!
-//! A command that was recalled may be waited for on the machine. Whatever it waits for itself, those that wait for it are
-//! gated until it is uploaded again: they give way if it lacks memory for that. If it ends here instead, the host sets
-//! its status.
+//! A command that was recalled may have dependants on the machine. They are gated until it is uploaded again, whatever
+//! its own waits are: they give way if it lacks memory for that. If it ends here instead, the host sets its status.
 
 mod jobs;
 
@@ -72,9 +72,9 @@ impl Hasher for Mixer {
 pub(crate) struct Awaited {
     pub(crate) event: EventId,
     pub(crate) propagates: bool,
-    /// Whether it holds the command back no longer.
+    /// True if it holds the command back no longer.
     met: bool,
-    /// Whether the core has said that it is resolved.
+    /// True if the core has said that it is resolved.
     resolved: bool,
 }
 
@@ -93,9 +93,9 @@ pub(crate) struct Entry {
     pub(crate) kernel: Option<KernelId>,
     pub(crate) waits: Vec<Awaited>,
     pub(crate) place: Place,
-    /// What ends it on the machine.
+    /// The status that it sets on the machine as it ends.
     pub(crate) signal: Option<StatusSlot>,
-    /// What the host sets when its other waits are resolved.
+    /// The status that the host sets when its other waits are resolved.
     pub(crate) gate: Option<StatusSlot>,
     /// The process's clock less the machine's, as it started.
     pub(crate) offset: i64,
@@ -105,20 +105,20 @@ pub(crate) struct Entry {
     missing: usize,
     host_waits: u32,
     gate_is_set: bool,
-    /// Whether it is on the machine and waits for the host, or was recalled from there: so does what waits there for it.
+    /// True if it is on the machine and waits for the host, or was recalled from there: so do its dependants there.
     gated: bool,
-    /// Whether it counts among those that move by themselves.
+    /// True if it counts among those that move by themselves.
     moves: bool,
-    /// Whether the machine has said that it is over, or back.
+    /// True if the machine has said that it is over, or back.
     reported: bool,
-    /// Whether its memory could not be had while it was gated.
+    /// True if its memory could not be had while it was gated.
     lacks_memory: bool,
-    /// Those that wait for it, and have not been uploaded when they were noted.
+    /// The commands that wait for it, and have not been uploaded when they were noted.
     dependants: Vec<u64>,
     command: Option<Command>,
     error: Option<Error>,
     completion: Option<Completion>,
-    /// When the host saw it end, on the process's clock.
+    /// The time at which the host saw it end, on the process's clock.
     seen_ended: Option<u64>,
 }
 
@@ -131,7 +131,7 @@ struct Lane {
     space: usize,
     lost: bool,
     slots: usize,
-    /// How many of the slots gated commands may take.
+    /// The number of slots that gated commands may take.
     gated_slots: usize,
     uploaded: usize,
     gated_uploaded: usize,
@@ -148,7 +148,7 @@ struct Space {
     moving: usize,
     /// A command waits for memory.
     starved: bool,
-    /// There was no status slot for a gate.
+    /// True if there was no status slot for a gate.
     no_gates: bool,
 }
 
@@ -173,7 +173,7 @@ pub(crate) struct Ledger {
     pub(super) uploading: Option<u64>,
     /// Uploaded ungated commands whose end the machine has not reported.
     pub(crate) reports_to_come: usize,
-    /// Whether a thread does the jobs.
+    /// True if a thread does the jobs.
     pub(crate) pumping: bool,
     /// Counts the times that a thread began to.
     pub(crate) pumps: u64,
@@ -383,7 +383,7 @@ impl Ledger {
         self.preparations.extend(named);
     }
 
-    /// Takes note of what the machine says, to be acted on later.
+    /// Takes note of a notice of the machine, to be acted on later.
     pub(crate) fn hear(&mut self, notice: Notice) {
         let tag = match &notice {
             Notice::Completed(completion) => Some(completion.tag),
@@ -445,7 +445,7 @@ impl Ledger {
         self.spaces[space].no_gates = false;
     }
 
-    /// A device is lost: what is here for it is refused in its turn.
+    /// A device is lost: its commands here are refused in their turn.
     pub(crate) fn lose(&mut self, device: usize) {
         self.lanes[device].lost = true;
     }
