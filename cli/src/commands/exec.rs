@@ -23,6 +23,7 @@ use std::{fs, io};
 /// The command's options.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
   quipu exec -- clinfo
   quipu exec -- python3 program.py
   quipu exec --node gpu-box -- ./program
