@@ -480,6 +480,23 @@ fn a_way_that_is_lost_is_made_again_after_a_while() {
     while six() < 6 * SIZE as u64 {}
 }
 
+/// As by a forwarder between the nodes whose process was stopped: TCP sees nothing of it, and the client reaches both nodes.
+#[test]
+fn bytes_that_are_not_passed_on_between_nodes_go_by_way_of_the_client() {
+    let _watchdog = watchdog("a way between nodes that passes nothing on");
+    let devices = [pool(1), pool(1)];
+    let pair = Pair::with(devices, 7, |options| options.idle = Duration::from_secs(1));
+    let together = Together::new(&pair);
+    const SIZE: usize = 1 << 20;
+    let are_right = || {
+        let (back, expected) = hops(&together, SIZE, 6);
+        back == expected
+    };
+    assert!(are_right());
+    pair.peers.iter().for_each(|relay| relay.stop());
+    assert!(are_right());
+}
+
 #[test]
 fn the_loss_of_a_node_is_not_that_of_one_that_was_to_send_bytes_there() {
     let _watchdog = watchdog("bytes for a lost node");

@@ -207,9 +207,9 @@ impl Connection {
         self.codecs = codecs;
     }
 
-    /// Both sides have said that each pings where it has nothing else to send, and that the connection is lost on which nothing
-    /// comes for so long, by this timer; zero for never. From when it is [split](Self::split); what takes a stream's connection's place goes on with what
-    /// that had.
+    /// Has the stream that this is [split](Self::split) into ping where it has nothing else to send, and take the connection to be
+    /// lost if nothing comes for so long, by this timer; zero for never. The other side pings as well, or it answers pings, as every
+    /// stream does. A connection that takes the place of the stream's goes on so.
     pub fn expect_pulse(&mut self, idle: Duration, timer: std::sync::Arc<dyn Timer>) {
         self.pulse = Pulse::within(idle, timer);
     }

@@ -132,6 +132,8 @@ struct Kept {
     until: Duration,
     /// What its client may have.
     rights: Rights,
+    /// The client that has taken it up.
+    taken_up_by: Option<Fingerprint>,
 }
 
 impl Invitations {
@@ -170,7 +172,7 @@ impl Invitations {
         let locked = self.0.lock()?;
         let now = clock.now();
         let mut kept = self.good(now)?;
-        if kept.len() >= MOST {
+        if kept.iter().filter(|kept| kept.taken_up_by.is_none()).count() >= MOST {
             let problem = format!(
                 "has {MOST} invitations that nobody has taken up; wait ten minutes, or remove the file"
             );
@@ -180,6 +182,7 @@ impl Invitations {
             hash: sha256(&token),
             until: now.saturating_add(GOOD_FOR),
             rights,
+            taken_up_by: None,
         });
         self.write(&kept, &locked)?;
         Ok(Invitation {
@@ -190,10 +193,11 @@ impl Invitations {
     }
 
     /// Takes an invitation up: the client of this key is enrolled, and the invitation is used. `None` if the token is
-    /// none, was used, or is too old.
+    /// none, was used, or is too old. The client that has used it may do so again while it is good, unless it was revoked since: the
+    /// answer may have been lost, or the client could not write down what it was told.
     ///
     /// # Errors
-    /// If a file cannot be used. The invitation is used up before the client is enrolled: it is never good twice.
+    /// If a file cannot be used. The invitation is used up before the client is enrolled: it never enrols two clients.
     pub fn take_up(
         &self,
         token: &[u8; 32],
@@ -205,12 +209,18 @@ impl Invitations {
         let locked = self.0.lock()?;
         let now = clock.now();
         let mut kept = self.good(now)?;
-        let Some(found) = kept.iter().position(|kept| kept.hash == hash) else {
+        let Some(found) = kept.iter_mut().find(|kept| kept.hash == hash) else {
             return Ok(None);
         };
-        let rights = kept.remove(found).rights;
+        let clients = Clients::of(&self.0);
+        match found.taken_up_by {
+            None => found.taken_up_by = Some(client),
+            Some(taken_up_by) if taken_up_by == client => return clients.find(client),
+            Some(_) => return Ok(None),
+        }
+        let rights = found.rights.clone();
         self.write(&kept, &locked)?;
-        Clients::of(&self.0)
+        clients
             .enrol(client, name, rights, now, &locked)
             .map(Some)
     }
@@ -225,6 +235,10 @@ impl Invitations {
                 rights: match fields.next() {
                     Some(rights) => rights.parse().ok()?,
                     None => Rights::default(),
+                },
+                taken_up_by: match fields.next() {
+                    Some(client) => Some(client.parse().ok()?),
+                    None => None,
                 },
             };
             fields.next().is_none().then_some(kept)
@@ -246,7 +260,11 @@ impl Invitations {
     fn write(&self, kept: &[Kept], locked: &Locked) -> Result<()> {
         let lines = kept.iter().map(|kept| {
             let (hash, until) = (base32::encode(&kept.hash), kept.until.as_secs());
-            format!("{hash}\t{until}\t{}", kept.rights)
+            let mut line = format!("{hash}\t{until}\t{}", kept.rights);
+            if let Some(client) = kept.taken_up_by {
+                line.push_str(&format!("\t{client}"));
+            }
+            line
         });
         self.0.write_lines(FILE, lines, locked)
     }
@@ -275,8 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn an_invitation_is_good_once() {
+    fn an_invitation_is_good_for_one_client() {
         let (_parent, folder, key) = node();
+        let other = Fingerprint::of_bytes([7; 32]);
         let (invitations, clock) = (Invitations::of(&folder), Set(1_000_000.into()));
         let first = invitations.invite(key, "host:7", &clock).unwrap();
         let second = invitations.invite(key, "host:7", &clock).unwrap();
@@ -290,14 +309,29 @@ mod tests {
             let written = line.split(['.', '@']).nth(2).unwrap();
             assert!(!kept.contains(&token) && !kept.contains(written), "{kept}");
         }
-        let take = |token: &[u8; 32]| invitations.take_up(token, key, "laptop", &clock).unwrap();
+        let take_by = |key, token: &[u8; 32]| {
+            let client = invitations.take_up(token, key, "laptop", &clock);
+            client.unwrap()
+        };
+        let take = |token: &[u8; 32]| take_by(key, token);
         assert_eq!(take(&[0; 32]), None);
-        assert_eq!(take(&first.token).unwrap().name, "laptop");
-        assert_eq!(take(&first.token), None);
+        let client = take(&first.token).unwrap();
+        assert_eq!(client.name, "laptop");
+        assert_eq!(take_by(other, &first.token), None);
         assert!(take(&second.token).is_some());
-        assert!(Clients::of(&folder).find(key).unwrap().is_some());
-        let file = folder.read(FILE).unwrap().unwrap();
-        assert!(file.is_empty());
+        let clients = Clients::of(&folder);
+        assert!(clients.find(other).unwrap().is_none());
+        // The answer may have been lost.
+        assert_eq!(take(&first.token), clients.find(key).unwrap());
+        // But the operator has the last word.
+        clients.revoke("laptop").unwrap();
+        assert_eq!(take(&first.token), None);
+        assert!(clients.find(key).unwrap().is_none());
+        // Those that were taken up leave their room to others.
+        for _ in 0..MOST {
+            invitations.invite(key, "host:7", &clock).unwrap();
+        }
+        invitations.invite(key, "host:7", &clock).unwrap_err();
     }
 
     #[test]
@@ -354,9 +388,10 @@ mod tests {
                     let (folder, clock, token) = (folder.clone(), &clock, invitation.token);
                     scope.spawn(move || {
                         let name = format!("client {number}");
+                        let client = Fingerprint::of_bytes([number; 32]);
                         let invitations = Invitations::of(&folder);
                         invitations
-                            .take_up(&token, key, &name, clock)
+                            .take_up(&token, client, &name, clock)
                             .unwrap()
                             .is_some()
                     })

@@ -19,6 +19,7 @@ use crate::node::Shared;
 use quipu_link::connection::Connection;
 use quipu_link::peer::{Destination, show};
 use quipu_link::stream::{Carried, Duplex, Outgoing};
+use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{
@@ -238,9 +239,15 @@ impl PeerSender {
 
     /// Dials, and receives what the other node says, until the way is lost.
     fn run(self: &Arc<Self>, dialling: Dialling) {
-        let (peer, spin) = (dialling.peer, dialling.node.options.spin);
+        let peer = dialling.peer;
+        let (spin, idle) = (dialling.node.options.spin, dialling.node.options.idle);
         let ended = match self.dial(dialling) {
-            Some(connection) => self.receive(connection, spin),
+            Some(mut connection) => {
+                // The other node answers pings, whatever it expects itself. Without that, a forwarder on the way that is stopped
+                // would keep for ever what the client could bring.
+                connection.expect_pulse(idle, Arc::new(SystemTimer::default()));
+                self.receive(connection, spin)
+            }
             None => Ok(()),
         };
         if let Err(error) = ended {
