@@ -22,12 +22,14 @@
 //! | `keeper` | the session's first process, with which all others end |
 //! | `sandbox` | what the session's side may not do |
 //! | `namespaces` | users, networks and memory that it does not share with others |
+//! | `groups` | what processes have together, limited by the kernel |
 //! | `usage` | what processes have together, looked at from outside |
 //! | `trial` | what of the sandbox keeps a program from what |
 
 mod channel;
 mod child;
 mod dials;
+mod groups;
 mod keeper;
 mod loads;
 mod namespaces;
