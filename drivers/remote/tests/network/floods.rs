@@ -2,6 +2,7 @@
 //! first attempt, however far away it is, and whoever comes from the same if these say nothing that a client says.
 
 use crate::site::{PORT, Served, Site, like};
+use crate::support::rounds;
 use crate::watchdog;
 use quipu_lab_network::{Machine, Shape, Switch};
 use quipu_link::client::Dial;
@@ -29,8 +30,10 @@ const HELD: usize = 1000;
 /// Connections whose handshakes may yet go on.
 const BEGUN: usize = 50;
 
-/// A flood that has had fewer has shown nothing.
-const ENOUGH: u64 = 10_000;
+/// A flood that has had fewer than some thousand has shown nothing.
+fn enough() -> u64 {
+    1000 * rounds(4)
+}
 
 const SILENCE: &str = "silence";
 const NONSENSE: &str = "nonsense";
@@ -103,7 +106,8 @@ impl Flood {
         while self.count() == 0 {
             std::thread::yield_now();
         }
-        while self.count() < ENOUGH {
+        let enough = enough();
+        while self.count() < enough {
             let (start, before) = (Instant::now(), self.count());
             connect();
             let others = self.count() - before;
