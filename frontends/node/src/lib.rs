@@ -19,6 +19,7 @@
 mod describe;
 mod failure;
 pub mod limits;
+mod listening;
 mod load;
 pub mod native;
 pub mod node;

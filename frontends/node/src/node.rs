@@ -6,16 +6,14 @@ use crate::load::{Busy, LinkSums, link_sums};
 use crate::native::Natives;
 use crate::session::Session;
 use crate::strangers::Strangers;
-use crate::{OPERATOR, locked};
+use crate::{OPERATOR, listening, locked};
 use quipu_link::compression::Compression;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::peer::{Destination, Networks, PeerCaller};
 use quipu_link::stream::IDLE;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Fingerprint, Key, LinkError, Rights, Route};
+use quipu_link::{Fingerprint, Key, LinkError, Rights};
 use quipu_protocol::FEATURES;
-#[cfg(target_os = "linux")]
-use quipu_protocol::ROUTE_MAGIC;
 use quipu_protocol::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
@@ -159,7 +157,7 @@ impl Refusals {
 }
 
 pub(crate) struct Shared {
-    gate: Gate,
+    pub(crate) gate: Gate,
     pub(crate) options: Options,
     pub(crate) begun: Instant,
     home: Home,
@@ -216,8 +214,6 @@ impl Node {
     /// of a sandbox, unless that is [accepted](Options::accepts_weak_sandbox).
     pub fn serve(options: Options, gate: Gate, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        #[cfg(target_os = "linux")]
-        make_room(&listener)?;
         let networks = options.peers.networks.seen_from(address);
         let options = Options {
             peers: Peering {
@@ -243,10 +239,7 @@ impl Node {
         let shared = Shared::new(options, gate, home);
         crate::watch::start(&shared)?;
         shared.start_usher()?;
-        let own = Arc::clone(&shared);
-        let listening = std::thread::Builder::new()
-            .name("quipu-node".to_owned())
-            .spawn(move || listen(&own, &listener))?;
+        let listening = listening::start(&shared, listener)?;
         Ok(Self {
             shared,
             address,
@@ -336,38 +329,6 @@ impl Drop for Node {
 pub(crate) fn allowed(devices: &[Device], rights: &Rights) -> Vec<Device> {
     let may = |device: &&Device| rights.allow(device.driver_name(), device.index());
     devices.iter().filter(may).cloned().collect()
-}
-
-/// Has the system keep as many connections as it can for who takes them. The standard library asks for few, and one for which there is
-/// no room is tried again a second later.
-#[cfg(target_os = "linux")]
-fn make_room(listener: &TcpListener) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: it takes numbers, of a socket that is open.
-    match unsafe { libc::listen(listener.as_raw_fd(), libc::c_int::MAX) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Takes connections.
-fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
-    loop {
-        let accepted = listener.accept();
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                // There are no more files, or whoever came has gone.
-                quietly(|| tracing::warn!(%error, "a connection was not taken"));
-                std::thread::sleep(Duration::from_millis(10));
-                continue;
-            }
-        };
-        shared.come(stream);
-    }
 }
 
 impl Shared {
@@ -495,56 +456,6 @@ impl Shared {
         #[cfg(target_os = "linux")]
         if let Home::Processes(processes) = &self.home {
             processes.end(ends);
-        }
-    }
-
-    /// Hands a connection to the session that it names before TLS, if it does; else gives it back.
-    #[cfg(target_os = "linux")]
-    fn route(&self, mut stream: TcpStream) -> Option<TcpStream> {
-        let Home::Processes(processes) = &self.home else {
-            return Some(stream);
-        };
-        let until = Instant::now() + self.gate.patience();
-        let mut route = [0; Route::LENGTH];
-        let mut read = 0;
-        while read < route.len() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-                return None;
-            }
-            // TLS begins with another byte, which is left to it.
-            let mut first = [0];
-            if read == 0 && stream.peek(&mut first).ok()? == 1 && first[0] != ROUTE_MAGIC[0] {
-                return Some(stream);
-            }
-            match std::io::Read::read(&mut stream, &mut route[read..]) {
-                Ok(more @ 1..) => read += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                _ => return None,
-            }
-        }
-        let route = Route::decode(route)?;
-        stream.set_read_timeout(None).ok()?;
-        // Who asks for a session that is no more is answered by the node itself, and sees that by the key.
-        processes.hand_over(route, stream).err()
-    }
-
-    /// True if a connection begins with the name of a session that is there, and that has come already.
-    pub(crate) fn names_session(&self, stream: &TcpStream) -> bool {
-        let mut route = [0; Route::LENGTH];
-        // It is still nobody's else.
-        let peeked = stream.set_nonblocking(true).and_then(|()| {
-            let peeked = stream.peek(&mut route);
-            stream.set_nonblocking(false)?;
-            peeked
-        });
-        let is_whole = peeked.is_ok_and(|length| length == route.len());
-        match &self.home {
-            #[cfg(target_os = "linux")]
-            Home::Processes(processes) => {
-                is_whole && Route::decode(route).is_some_and(|route| processes.has(route))
-            }
-            _ => false,
         }
     }
 

@@ -1,12 +1,15 @@
 //! Connections that have not said hello yet. A bounded number of them have a place, which is a thread. The others wait.
 //!
-//! 1. Whoever takes a connection has it wait ([`Shared::come`]). If more wait than may, the oldest of the network that most of them come
-//!    from is given up. So taking one is brief, whatever it turns out to be.
+//! 1. Whoever takes a connection looks for its [first words](crate::listening), for which it needs no place, and has it wait then
+//!    ([`Shared::come`]). If more wait than may, the oldest of the network that most of them come from is given up. So taking one is
+//!    brief, whatever it turns out to be.
 //! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has fewest, the oldest first.
 //! 3. If no place is free, the oldest connection of the network that has most places is given up for one of a network with fewer.
 //!    Among equals, it is given up once it has had its place for [`TENURE`], in which a client that is far away says hello.
-//! 4. Networks that a client has come from count before all others.
-//! 5. A connection that names a session which is there waits for nothing if places are short.
+//! 4. A place is taken for that long, also if its connection ends before without having been a client's. So a network has only so many
+//!    handshakes in a second, however brief each is.
+//! 5. Networks that a client has come from count before all others.
+//! 6. A connection that names a session which is there waits for nothing.
 //!
 //! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single machine often has. An address is the other
 //! side's own, because it has completed TCP's handshake. Who connects very often so gets in the way of its own network alone.
@@ -43,21 +46,130 @@ impl Network {
 }
 
 /// A connection.
-struct One<S> {
+pub(crate) struct One<S> {
     number: u64,
     network: Network,
-    since: Instant,
-    stream: S,
+    pub(crate) since: Instant,
+    pub(crate) stream: S,
 }
 
-/// Who has a place, and who waits, in the order in which they came.
+impl<S> One<S> {
+    /// As it has its place from now on.
+    fn with_place(self, now: Instant) -> One<Option<S>> {
+        One {
+            number: self.number,
+            network: self.network,
+            since: now,
+            stream: Some(self.stream),
+        }
+    }
+}
+
+/// How little a network is preferred: whether it is unknown, and how many connections it has.
+type Rank = (bool, usize);
+
+/// The networks that clients have come from last, and how many had come before each.
+#[derive(Default)]
+struct Known {
+    networks: HashMap<Network, u64>,
+    clients: u64,
+}
+
+impl Known {
+    fn rank(&self, network: Network, count: usize) -> Rank {
+        (!self.networks.contains_key(&network), count)
+    }
+
+    fn add(&mut self, network: Network) {
+        self.clients += 1;
+        self.networks.insert(network, self.clients);
+        if self.networks.len() > KNOWN {
+            let oldest = self.networks.iter().min_by_key(|(_, number)| **number);
+            let oldest = oldest.map(|(network, _)| *network);
+            oldest.and_then(|oldest| self.networks.remove(&oldest));
+        }
+    }
+}
+
+/// Connections in the order in which they came, and how many each network has.
+pub(crate) struct Crowd<S> {
+    all: VecDeque<One<S>>,
+    counts: HashMap<Network, usize>,
+}
+
+impl<S> Crowd<S> {
+    pub(crate) fn new() -> Self {
+        Self {
+            all: VecDeque::new(),
+            counts: HashMap::new(),
+        }
+    }
+
+    /// The oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &One<S>> {
+        self.all.iter()
+    }
+
+    fn push(&mut self, one: One<S>) {
+        *self.counts.entry(one.network).or_default() += 1;
+        self.all.push_back(one);
+    }
+
+    /// As [`Self::push`], where there may be so many. The one that is given up for it, if there is one.
+    fn push_within(&mut self, one: One<S>, most: usize, known: &Known) -> Option<One<S>> {
+        self.push(one);
+        if self.all.len() <= most {
+            return None;
+        }
+        let (least, _) = self.least(known)?;
+        self.remove(least)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<One<S>> {
+        let one = self.all.remove(at)?;
+        if let Some(count) = self.counts.get_mut(&one.network) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&one.network);
+            }
+        }
+        Some(one)
+    }
+
+    /// Removes those of which this is so.
+    pub(crate) fn take(&mut self, mut is_it: impl FnMut(&One<S>) -> bool) -> Vec<One<S>> {
+        let (mut taken, mut at) = (Vec::new(), 0);
+        while at < self.all.len() {
+            match is_it(&self.all[at]) {
+                true => taken.extend(self.remove(at)),
+                false => at += 1,
+            }
+        }
+        taken
+    }
+
+    fn count(&self, network: Network) -> usize {
+        self.counts.get(&network).copied().unwrap_or(0)
+    }
+
+    /// The oldest connection of a network that is preferred least, and how little that is.
+    fn least(&self, known: &Known) -> Option<(usize, Rank)> {
+        let ranks = self.counts.iter();
+        let most = ranks
+            .map(|(network, count)| known.rank(*network, *count))
+            .max()?;
+        let is_it = |one: &One<S>| known.rank(one.network, self.count(one.network)) == most;
+        Some((self.all.iter().position(is_it)?, most))
+    }
+}
+
+/// Who has a place, and who waits.
 struct Queue<S> {
     places: usize,
-    placed: VecDeque<One<S>>,
-    waiting: VecDeque<One<S>>,
-    /// The networks that clients have come from last, and how many had come before each.
-    known: HashMap<Network, u64>,
-    clients: u64,
+    /// Those without a stream have ended.
+    placed: Crowd<Option<S>>,
+    waiting: Crowd<S>,
+    known: Known,
     is_closed: bool,
 }
 
@@ -70,100 +182,67 @@ enum Step {
     Wait(Option<Instant>),
 }
 
-/// How little a network is preferred: whether it is unknown, and how many connections it has.
-type Rank = (bool, usize);
-
 impl<S> Queue<S> {
     fn new(places: usize) -> Self {
         Self {
             places: places.max(1),
-            placed: VecDeque::new(),
-            waiting: VecDeque::new(),
-            known: HashMap::new(),
-            clients: 0,
+            placed: Crowd::new(),
+            waiting: Crowd::new(),
+            known: Known::default(),
             is_closed: false,
         }
     }
 
-    fn ranks<'a>(&self, of: impl Iterator<Item = &'a One<S>>) -> HashMap<Network, Rank>
-    where
-        S: 'a,
-    {
-        let mut ranks = HashMap::new();
-        for one in of {
-            let rank = ranks.entry(one.network);
-            rank.or_insert_with(|| (self.is_unknown(one), 0)).1 += 1;
+    /// Has a connection wait in a crowd. The one that is given up for it, if there is one.
+    fn wait_in<T>(&self, crowd: &mut Crowd<T>, one: One<T>) -> Option<One<T>> {
+        if self.is_closed {
+            return Some(one);
         }
-        ranks
+        crowd.push_within(one, WAITING * self.places, &self.known)
     }
 
-    fn is_unknown(&self, one: &One<S>) -> bool {
-        !self.known.contains_key(&one.network)
-    }
-
-    /// A connection has come. The one that is given up for it, if there is one.
+    /// A connection has said its first words. The one that is given up for it, if there is one.
     fn come(&mut self, one: One<S>) -> Option<One<S>> {
         if self.is_closed {
             return Some(one);
         }
-        self.waiting.push_back(one);
-        if self.waiting.len() <= WAITING * self.places {
-            return None;
-        }
-        let ranks = self.ranks(self.waiting.iter());
-        let most = ranks.values().max()?;
-        let at = self
-            .waiting
-            .iter()
-            .position(|one| ranks[&one.network] == *most)?;
-        self.waiting.remove(at)
+        let most = WAITING * self.places;
+        self.waiting.push_within(one, most, &self.known)
     }
 
     fn next(&self, now: Instant) -> Step {
-        let ranks = self.ranks(self.placed.iter());
-        let rank = |one: &One<S>| {
-            let known = ranks.get(&one.network).copied();
-            known.unwrap_or_else(|| (self.is_unknown(one), 0))
-        };
-        let waiting = self.waiting.iter().enumerate();
-        let Some((at, rank)) = waiting
-            .map(|(at, one)| (at, rank(one)))
-            .min_by_key(|(_, rank)| *rank)
-        else {
+        let rank = |network| self.known.rank(network, self.placed.count(network));
+        let Some(best) = self.waiting.counts.keys().map(|one| rank(*one)).min() else {
             return Step::Wait(None);
         };
-        let most = ranks.values().max().copied().unwrap_or_default();
-        let oldest = self
-            .placed
-            .iter()
-            .position(|one| ranks[&one.network] == most);
-        let Some(oldest) = oldest.filter(|_| self.placed.len() >= self.places) else {
+        let mut waiting = self.waiting.iter();
+        let Some(at) = waiting.position(|one| rank(one.network) == best) else {
+            return Step::Wait(None);
+        };
+        let oldest = self.placed.least(&self.known);
+        let Some((oldest, most)) = oldest.filter(|_| self.placed.all.len() >= self.places) else {
             return Step::Place(at, None);
         };
-        let (unknown, count) = rank;
-        let until = self.placed[oldest].since + TENURE;
+        let (unknown, count) = best;
+        let until = self.placed.all[oldest].since + TENURE;
         match (unknown, count + 1) < most || until <= now {
             true => Step::Place(at, Some(oldest)),
             false => Step::Wait(Some(until)),
         }
     }
 
+    /// A connection with a place was a client's, or has ended.
     fn remove(&mut self, number: u64, is_client: bool) {
         let Some(at) = self.placed.iter().position(|one| one.number == number) else {
             return;
         };
-        if let Some(one) = self.placed.remove(at).filter(|_| is_client) {
-            self.clients += 1;
-            self.known.insert(one.network, self.clients);
-            if self.known.len() > KNOWN {
-                let oldest = self.known.iter().min_by_key(|(_, number)| **number);
-                let oldest = oldest.map(|(network, _)| *network);
-                oldest.and_then(|oldest| self.known.remove(&oldest));
-            }
+        if !is_client {
+            self.placed.all[at].stream = None;
+        } else if let Some(one) = self.placed.remove(at) {
+            self.known.add(one.network);
         }
     }
 }
-
 /// See the module.
 pub(crate) struct Strangers {
     queue: Mutex<Queue<TcpStream>>,
@@ -178,6 +257,15 @@ impl Strangers {
         }
     }
 
+    /// Has a connection wait for its first words among those that do. The one that is given up for it, if there is one.
+    pub(crate) fn wait_for_words(
+        &self,
+        silent: &mut Crowd<TcpStream>,
+        one: One<TcpStream>,
+    ) -> Option<One<TcpStream>> {
+        locked(&self.queue).wait_in(silent, one)
+    }
+
     /// A connection has said hello, which makes its network known if it is a client's, or has ended.
     pub(crate) fn forget(&self, number: u64, is_client: bool) {
         locked(&self.queue).remove(number, is_client);
@@ -188,39 +276,37 @@ impl Strangers {
     pub(crate) fn close(&self) {
         let mut queue = locked(&self.queue);
         queue.is_closed = true;
-        queue.waiting.clear();
-        for stranger in queue.placed.drain(..) {
-            let _ = stranger.stream.shutdown(Shutdown::Both);
+        queue.waiting = Crowd::new();
+        let placed = std::mem::replace(&mut queue.placed, Crowd::new());
+        for stream in placed.all.into_iter().filter_map(|one| one.stream) {
+            let _ = stream.shutdown(Shutdown::Both);
         }
         self.changed.notify_one();
-    }
-
-    fn are_short(&self) -> bool {
-        let queue = locked(&self.queue);
-        queue.placed.len() >= queue.places
     }
 }
 
 impl Shared {
-    /// A connection has come.
-    pub(crate) fn come(self: &Arc<Self>, stream: TcpStream) {
-        // It has gone.
-        let Ok(address) = stream.peer_addr() else {
-            return;
-        };
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if self.strangers.are_short() && self.names_session(&stream) {
-            return self.place(number, stream);
-        }
-        let one = One {
-            number,
+    /// Somebody has connected; nobody, if it has gone.
+    pub(crate) fn stranger(&self, stream: TcpStream) -> Option<One<TcpStream>> {
+        let address = stream.peer_addr().ok()?;
+        Some(One {
+            number: self.next.fetch_add(1, Ordering::Relaxed),
             network: Network::of(address.ip()),
             since: Instant::now(),
             stream,
-        };
+        })
+    }
+
+    /// A connection has said its first words.
+    pub(crate) fn come(&self, one: One<TcpStream>) {
         let given_up = locked(&self.strangers.queue).come(one);
         self.strangers.changed.notify_one();
         drop(given_up);
+    }
+
+    /// A connection has come for a session that is there.
+    pub(crate) fn come_to_session(self: &Arc<Self>, one: One<TcpStream>) {
+        self.see_to_on_a_thread(one.number, one.stream);
     }
 
     /// Starts the thread that gives places.
@@ -247,26 +333,25 @@ impl Shared {
                     continue;
                 }
             };
-            if let Some(oldest) = oldest.and_then(|oldest| queue.placed.remove(oldest)) {
-                let _ = oldest.stream.shutdown(Shutdown::Both);
+            let oldest = oldest.and_then(|oldest| queue.placed.remove(oldest));
+            if let Some(stream) = oldest.and_then(|oldest| oldest.stream) {
+                let _ = stream.shutdown(Shutdown::Both);
             }
-            let Some(mut one) = queue.waiting.remove(at) else {
+            let Some(one) = queue.waiting.remove(at) else {
                 continue;
             };
             let Ok(stream) = one.stream.try_clone() else {
                 continue;
             };
             let number = one.number;
-            one.since = now;
-            queue.placed.push_back(one);
+            queue.placed.push(one.with_place(now));
             drop(queue);
-            self.place(number, stream);
+            self.see_to_on_a_thread(number, stream);
             queue = locked(&self.strangers.queue);
         }
     }
 
-    /// Sees to a connection, on a thread of its own.
-    fn place(self: &Arc<Self>, number: u64, stream: TcpStream) {
+    fn see_to_on_a_thread(self: &Arc<Self>, number: u64, stream: TcpStream) {
         let own = Arc::clone(self);
         let begun = std::thread::Builder::new()
             .name("quipu-session".to_owned())
@@ -297,9 +382,8 @@ mod tests {
     fn settle(queue: &mut Queue<()>, now: Instant) {
         while let Step::Place(at, oldest) = queue.next(now) {
             oldest.and_then(|oldest| queue.placed.remove(oldest));
-            let mut one = queue.waiting.remove(at).unwrap();
-            one.since = now;
-            queue.placed.push_back(one);
+            let one = queue.waiting.remove(at).unwrap();
+            queue.placed.push(one.with_place(now));
         }
     }
 
@@ -315,7 +399,7 @@ mod tests {
         for number in 1..10_000 {
             queue.come(one(number, 2));
             settle(&mut queue, now);
-            assert!(queue.waiting.len() <= 8 * WAITING);
+            assert!(queue.waiting.all.len() <= 8 * WAITING);
             // Who was there before stays, however slow it is.
             assert!(placed(&queue).contains(&0));
         }
@@ -328,7 +412,11 @@ mod tests {
         }
         // Of its own, the latest get their turn.
         settle(&mut queue, now + TENURE);
-        let of_it = queue.placed.iter().filter(|one| one.network == one_of(2));
+        let of_it = queue
+            .placed
+            .all
+            .iter()
+            .filter(|one| one.network == one_of(2));
         assert!(of_it.clone().count() >= 3);
         assert!(of_it.clone().all(|one| one.number > 9_900));
     }
@@ -348,9 +436,30 @@ mod tests {
         assert_eq!(queue.next(now), Step::Wait(Some(now + TENURE)));
         settle(&mut queue, now + TENURE);
         assert_eq!(placed(&queue), [1, 2]);
-        queue.remove(1, false);
+        queue.remove(1, true);
         assert_eq!(queue.next(now), Step::Wait(None));
         assert_eq!(placed(&queue), [2]);
+    }
+
+    #[test]
+    fn a_place_is_taken_for_its_time_also_by_who_has_gone_and_a_client_gives_it_back() {
+        let (mut queue, now) = (Queue::new(2), Instant::now());
+        for number in 0..5 {
+            queue.come(one(number, 1));
+        }
+        settle(&mut queue, now);
+        queue.remove(0, false);
+        // Nobody else of that network gets its place meanwhile, and whoever has come from another does.
+        assert_eq!(queue.next(now), Step::Wait(Some(now + TENURE)));
+        queue.come(one(5, 2));
+        settle(&mut queue, now);
+        assert_eq!(placed(&queue), [1, 5]);
+        queue.remove(1, false);
+        queue.remove(5, true);
+        settle(&mut queue, now);
+        assert_eq!(placed(&queue), [1, 2]);
+        settle(&mut queue, now + TENURE);
+        assert_eq!(placed(&queue), [3, 4]);
     }
 
     #[test]

@@ -476,7 +476,8 @@ fn of_strangers_that_say_nothing_the_oldest_is_given_up_first() {
         ..Limits::default()
     });
     let stranger = || TcpStream::connect(&rig.address).unwrap();
-    let mut silent: Vec<TcpStream> = (0..2).map(|_| stranger()).collect();
+    // Without places, four may wait for each.
+    let mut silent: Vec<TcpStream> = (0..8).map(|_| stranger()).collect();
     for _ in 0..10 {
         silent.push(stranger());
         // It is closed: nothing will ever come, nor has.

@@ -172,7 +172,12 @@ impl Invitations {
         let locked = self.0.lock()?;
         let now = clock.now();
         let mut kept = self.good(now)?;
-        if kept.iter().filter(|kept| kept.taken_up_by.is_none()).count() >= MOST {
+        if kept
+            .iter()
+            .filter(|kept| kept.taken_up_by.is_none())
+            .count()
+            >= MOST
+        {
             let problem = format!(
                 "has {MOST} invitations that nobody has taken up; wait ten minutes, or remove the file"
             );
@@ -220,9 +225,7 @@ impl Invitations {
         }
         let rights = found.rights.clone();
         self.write(&kept, &locked)?;
-        clients
-            .enrol(client, name, rights, now, &locked)
-            .map(Some)
+        clients.enrol(client, name, rights, now, &locked).map(Some)
     }
 
     /// Those that are still good.

@@ -8,6 +8,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod floods;
 mod intruder;
 mod losses;
 mod recoveries;

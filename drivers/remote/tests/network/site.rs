@@ -85,7 +85,7 @@ fn node_process() {
     node.wait();
 }
 
-const PORT: u16 = 4760;
+pub(crate) const PORT: u16 = 4760;
 
 /// A node, on a machine of its own.
 pub(crate) struct Served {
@@ -265,8 +265,21 @@ impl Site {
 
     /// A node's devices, as the client has them.
     pub(crate) fn devices(&self, node: usize) -> Result<Vec<Device>> {
-        let options = self.options(node);
-        self.client.enter(|| {
+        self.devices_from(&self.client, node, &self.nodes[node].address)
+    }
+
+    /// A node's devices, as the client has them on this machine, from which the node has this address.
+    pub(crate) fn devices_from(
+        &self,
+        machine: &Machine,
+        node: usize,
+        address: &str,
+    ) -> Result<Vec<Device>> {
+        let options = Options {
+            address: address.to_owned(),
+            ..self.options(node)
+        };
+        machine.enter(|| {
             let driver: Arc<dyn Driver> = connect(&options, &self.key)?;
             Device::all_of(&driver)
         })

@@ -116,7 +116,8 @@ where
         match channel.receive(Some(left))? {
             Packet::Some(packet, Some(connection)) if packet == [CONNECTION] => {
                 waited = Duration::ZERO;
-                shared.come(TcpStream::from(connection));
+                let one = shared.stranger(TcpStream::from(connection));
+                one.into_iter().for_each(|one| shared.come(one));
             }
             Packet::Some(packet, connection) if packet.first() == Some(&DIALLED) => {
                 dials.answered(&packet, connection);

@@ -24,12 +24,14 @@
 //! | `namespaces` | users, networks and memory that it does not share with others |
 //! | `scratch` | the folders that its compilers write to |
 //! | `output` | what its processes print, passed on to the node's standard error |
+//! | `groups` | what processes have together, limited by the kernel |
 //! | `usage` | what processes have together, looked at from outside |
 //! | `trial` | what of the sandbox keeps a program from what |
 
 mod channel;
 mod child;
 mod dials;
+mod groups;
 mod keeper;
 mod loads;
 mod namespaces;

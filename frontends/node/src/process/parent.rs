@@ -1,6 +1,7 @@
 //! The node's side: starts the processes of sessions, hands them their connections, and sees to their ends.
 
 use super::channel::{Channel, Packet};
+use super::groups::{Group, Groups};
 use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
     encode_end, loads, output, scratch, usage,
@@ -74,6 +75,8 @@ pub(super) struct Hosted {
     child: Mutex<Option<Child>>,
     /// The session's group, once that is known.
     group: OnceLock<libc::pid_t>,
+    /// And the one of its kernel's, if the system gives one.
+    control: OnceLock<Group>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
     pub(super) counts: [AtomicU64; crate::node::COUNTS],
     /// Connections to other nodes that are being made for it.
@@ -94,6 +97,11 @@ impl Hosted {
     /// The group of all its processes, as far as that is known.
     pub(super) fn group(&self) -> Option<libc::pid_t> {
         self.group.get().copied()
+    }
+
+    /// True if the kernel has ended a process of it, because all had more memory than they may.
+    pub(super) fn has_run_out(&self) -> bool {
+        self.control.get().is_some_and(Group::has_run_out)
     }
 
     /// Signals the session and all that it has started.
@@ -183,6 +191,7 @@ pub(crate) struct Processes {
     peers: Peering,
     timer: Arc<dyn Timer>,
     accepts_weak_sandbox: bool,
+    groups: Groups,
     /// By the way to each.
     pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
     /// Whose sessions are being started.
@@ -239,8 +248,17 @@ impl Processes {
         if let Err(error) = raise_descriptors() {
             quietly(|| tracing::warn!(%error, "the node may have few connections open"));
         }
+        let groups = Groups::of_this_process();
+        if groups.are_none() {
+            quietly(|| {
+                tracing::info!(
+                    "the system lets this node make no control groups: what sessions have is limited by looks at it alone"
+                );
+            });
+        }
         Self {
             accepts_weak_sandbox: options.accepts_weak_sandbox,
+            groups,
             ..Self::none(spawn, options.peers.clone(), options.timer.clone())
         }
     }
@@ -251,6 +269,7 @@ impl Processes {
             peers,
             timer,
             accepts_weak_sandbox: false,
+            groups: Groups::default(),
             sessions: Mutex::default(),
             starting: Mutex::default(),
             is_watched: Mutex::default(),
@@ -350,8 +369,11 @@ impl Processes {
         };
         match hosted.process().and_then(usage::first_child) {
             Some(group) => {
-                // Set once, here.
+                // Both are set once, here.
                 let _ = hosted.group.set(group);
+                if let Some(control) = self.control(group, limits) {
+                    let _ = hosted.control.set(control);
+                }
             }
             None => quietly(|| {
                 tracing::warn!(
@@ -380,6 +402,19 @@ impl Processes {
             key: key.bytes(),
             wait_ms: u32::try_from(gate.patience().as_millis()).unwrap_or(u32::MAX),
         })
+    }
+
+    /// A control group with a session's process in it, if there is to be one.
+    fn control(&self, process: libc::pid_t, limits: &Limits) -> Option<Group> {
+        if self.groups.are_none() {
+            return None;
+        }
+        let made = self.groups.make(usage::most(limits));
+        let taken = made.and_then(|group| group.take(process).map(|()| group));
+        let failed = |error: &io::Error| {
+            quietly(|| tracing::warn!(%error, "a session has no control group"));
+        };
+        taken.inspect_err(failed).ok()
     }
 
     /// Takes a place for a session that is to be started, or says why there is none.
@@ -455,6 +490,7 @@ impl Processes {
             kept: Mutex::new(Some(kept)),
             child: Mutex::new(Some(child)),
             group: OnceLock::new(),
+            control: OnceLock::new(),
             number,
             answer: Mutex::default(),
             counts: Default::default(),
@@ -709,6 +745,7 @@ pub(super) mod tests {
             kept: Mutex::default(),
             child: Mutex::new(Some(keeper)),
             group: OnceLock::new(),
+            control: OnceLock::new(),
             counts: Default::default(),
             dialled: Arc::default(),
         };

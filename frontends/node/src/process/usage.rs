@@ -11,10 +11,15 @@
 //! one number of each process, so it is short however many there are. A process that is there during the pass is counted, whoever its
 //! parent is by then, because nobody leaves a session's group (`sandbox`).
 //!
+//! Where the system gives [control groups](super::groups), the kernel limits what a session takes between two looks, to a little more
+//! than what a look finds too much. So a session is told why it ends, and a burst of its processes or memory meets nobody else.
+//!
 //! What a session says of itself counts only for memory that the system does not see, as that of GPUs.
 
+use super::groups::Most;
 use super::parent::{Hosted, Processes};
 use super::sandbox::OWN_MEMORY;
+use crate::limits::Limits;
 use crate::locked;
 use quipu_link::Fingerprint;
 use quipu_protocol::message::GoodbyeReason;
@@ -56,6 +61,20 @@ const MEMORY: u64 = 2 * OWN_MEMORY;
 
 /// Bytes, and files and folders, that a session's processes may leave in its own folder.
 const WRITTEN: (u64, usize) = (1 << 30, 1 << 14);
+
+/// The processor's memory of a session's processes, with its clients' buffers.
+fn most_memory(limits: &Limits) -> u64 {
+    limits.process_bytes.saturating_add(MEMORY)
+}
+
+/// What a session's control group may have: more than what a look finds too much, with what the kernel keeps for it.
+pub(super) fn most(limits: &Limits) -> Most {
+    let memory = most_memory(limits);
+    Most {
+        tasks: most_threads() as u64,
+        memory: memory.saturating_add(memory / 8),
+    }
+}
 
 /// The processes of a group.
 #[derive(Debug, Default)]
@@ -272,11 +291,11 @@ fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
     for (session, mut bytes, processes) in found {
         let limits = &session.limits;
-        let most = limits.process_bytes.saturating_add(MEMORY);
+        let most = most_memory(limits);
         if bytes > most {
             bytes = bytes_together(&processes);
         }
-        let is_beyond = bytes > most;
+        let is_beyond = bytes > most || session.has_run_out();
         if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
             session.end_by_limit("its processes have more memory than a session may");
         }

@@ -3,12 +3,13 @@
 use crate::{descendants, good, has_sandbox, rig, watchdog};
 use quipu_node::Limits;
 use quipu_system_calls::Role;
+use std::path::{Path, PathBuf};
 
 /// Calls of the system that are not on the list of those of a session, and that are not missing.
 pub(super) fn other_calls() -> Vec<String> {
     let role = Role::Session {
         chooses_cores: true,
-        has_nameless_files: std::path::Path::new("/dev/nvidiactl").exists(),
+        has_nameless_files: Path::new("/dev/nvidiactl").exists(),
     };
     /// `uretprobe` and `uprobe` of x86-64, which the kernel hides from filters.
     const PROBES: [i64; 2] = [335, 336];
@@ -37,6 +38,22 @@ fn is_held(process: &str) -> bool {
     status_of(process, "Seccomp:").as_deref() == Some("2")
 }
 
+/// A session is the child of a keeper, which is this process's. There are those of other tests, which may end meanwhile.
+fn session_and_keeper() -> (String, String) {
+    let own = std::process::id().to_string();
+    loop {
+        let held = descendants(std::process::id())
+            .into_iter()
+            .filter(|process| is_held(process));
+        let of_keeper =
+            held.filter_map(|process| Some((process.clone(), status_of(&process, "PPid:")?)));
+        let mut found = of_keeper.filter(|(_, keeper)| *keeper != own);
+        if let Some(found) = found.next() {
+            return found;
+        }
+    }
+}
+
 #[test]
 fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_the_node() {
     if !has_sandbox() {
@@ -46,21 +63,10 @@ fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_
     let _watchdog = watchdog();
     let rig = rig(Limits::default());
     let _client = good(&rig);
-    let own = std::process::id().to_string();
     let is_given = !quipu_node::weaknesses()
         .iter()
         .any(|weakness| weakness.what.contains("namespaces"));
-    // A session is the child of a keeper, which is this process's. There are those of other tests, which may end meanwhile.
-    let (session, keeper) = loop {
-        let held = descendants(std::process::id())
-            .into_iter()
-            .filter(|process| is_held(process));
-        let of_keeper = held.filter_map(|process| Some((status_of(&process, "PPid:")?, process)));
-        let mut found = of_keeper.filter(|(keeper, _)| *keeper != own);
-        if let Some((keeper, session)) = found.next() {
-            break (session, keeper);
-        }
-    };
+    let (session, keeper) = session_and_keeper();
     // The keeper gives them up when it has started the session, which is not to wait for that.
     while status_of(&keeper, "PPid:").is_some() && !is_held(&keeper) {
         std::thread::yield_now();
@@ -71,5 +77,55 @@ fn a_session_and_its_keeper_are_held_to_their_calls_and_share_no_namespace_with_
         if let Ok(of_session) = namespace(&session, kind) {
             assert_eq!(of_session != of_node, is_given, "{kind}");
         }
+    }
+}
+
+/// A folder of control groups that limit memory, in version 1.
+const GROUPS: &str = "/sys/fs/cgroup/memory";
+
+#[test]
+fn a_session_is_in_a_control_group_that_is_gone_after_it() {
+    let trial = Path::new(GROUPS).join(format!("trial-{}", std::process::id()));
+    let is_made = std::fs::create_dir(&trial).and_then(|()| std::fs::remove_dir(&trial));
+    if let Err(error) = is_made {
+        eprintln!("left out: this system gives no control groups of version 1: {error}");
+        return;
+    }
+    let _watchdog = watchdog();
+    let rig = rig(Limits {
+        process_bytes: 1 << 30,
+        ..Limits::default()
+    });
+    let client = rig.client();
+    // The folders of a process's control groups that were made for a session.
+    let groups_of = |process: &str| {
+        let groups = std::fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        let made = groups.lines().filter_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            let path = path
+                .contains("/quipu-")
+                .then(|| path.trim_start_matches('/'))?;
+            Some(Path::new("/sys/fs/cgroup").join(controllers).join(path))
+        });
+        Some(made.collect::<Vec<_>>())
+    };
+    // Sessions of other tests have other limits.
+    let limit = (9_u64 << 30) / 4;
+    let is_limited = |folder: &PathBuf| {
+        let memory = std::fs::read_to_string(folder.join("memory.limit_in_bytes"));
+        memory.is_ok_and(|memory| memory.trim() == limit.to_string())
+    };
+    let folders = loop {
+        let (session, keeper) = session_and_keeper();
+        if let Some(folders) = groups_of(&session)
+            && folders.iter().any(is_limited)
+        {
+            assert_eq!(groups_of(&keeper), Some(Vec::new()));
+            break folders;
+        }
+    };
+    drop(client);
+    while folders.iter().any(|folder| folder.exists()) {
+        std::thread::yield_now();
     }
 }
