@@ -320,6 +320,10 @@ fn neighbours_go_side_by_side() {
         "for k in 0..n { sum = if at >= n { view[[i, at - 1]].sqrt() } else { b[3] }; }",
         "for k in 0..n { sum += x[k as usize]; }",
         "acc.sync_block_threads().await; a.own()[0] = sum + x[at]; a.own()[0] += x[n];",
+        // Raw arrays.
+        "let a = a.into_raw(); unsafe { a.write(i * 16 + j, sum + a.read(j + n)) };",
+        "let r = a.into_raw(); if j < n { unsafe { r.write(j, r.read(j) + r.read(j + n)); r.write(n, 0.0); } }",
+        "let r = a.into_raw(); for k in 0..n { sum += unsafe { r.read(i * 16 + k) } * unsafe { r.read(r.len() + j) }; }",
     ] {
         assert_eq!(phases_of_lanes(statements), 1, "{statements}");
     }
@@ -349,8 +353,70 @@ fn neighbours_go_side_by_side() {
         "for k in 0..n { y[k] = x[k]; }",
         "for k in 0..n { sum += a.own()[0] + total(b); }",
         "for k in 0..n { sum += total(&x[k..]); }",
+        // Elements of raw arrays that are neither the same nor the next, and what more may be done to such an array.
+        "let r = a.into_raw(); for k in 0..n { sum += unsafe { r.read(k + 2 * j) }; }",
+        "let r = a.into_raw(); for k in 0..n { unsafe { r.write(k - j, 0.0) }; }",
+        "let r = a.into_raw(); for k in 0..n { unsafe { let s = r; sum += s.read(k) }; }",
+        "let r = a.into_raw(); for k in 0..n { sum += unsafe { r.slice(0..k) }[0]; }",
     ] {
         assert_eq!(phases_of_lanes(statements), 0, "{statements}");
+    }
+}
+
+/// Whether a kernel with this in its body is run phase by phase.
+fn is_in_phases(statements: &str) -> bool {
+    let source = format!(
+        "async fn k(
+            acc: &impl BlockAccelerator<1>, n: usize, x: &[f32], y: RawMut<f32>,
+            #[shared(256)] a: SharedWrite<f32>, #[shared(n)] mut b: SharedWrite<f32>,
+        ) {{
+            let t = acc.index(Block, Threads)[0];
+            {statements}
+            acc.sync_block_threads().await;
+            y.write(t, x[t]);
+        }}"
+    );
+    let item = syn::parse_str(&source).unwrap();
+    let written = crate::kernel::expand(&Options::default(), item).unwrap();
+    written.to_string().contains("run_phases")
+}
+
+#[test]
+fn raw_arrays_are_of_the_block() {
+    for statements in [
+        "let r = a.into_raw(); r.write(t, 1.0); acc.sync_block_threads().await; let v = r.read(r.len() - 1); acc.sync_block_threads().await; r.write(t, v);",
+        "a.own()[0] = 1.0; let a = a.into_raw(); let m = a.len(); acc.sync_block_threads().await; a.write(m - 1, 2.0);",
+        "let (a, r): (SharedRaw<f32>, SharedRaw<f32>) = (a.into_raw(), b.into_raw()); let s = r; s.write(t, a.read(n));",
+        "let (mut p, mut q) = (a.into_raw(), b.into_raw()); for k in 0..n { p.write(t, q.read(k)); acc.sync_block_threads().await; (p, q) = (q, p); }",
+        "let (mut p, mut q) = (a.into_raw(), b.into_raw()); while n > 1 { acc.sync_block_threads().await; std::mem::swap(&mut p, &mut q); q.write(t, 1.0); }",
+        "let (p, q) = (a.into_raw(), b.into_raw()); for k in 0..n { let (r, s) = if k % 2 == 0 { (p, q) } else { (q, p) }; r.write(t, s.read(k)); acc.sync_block_threads().await; }",
+        "let mut p = a.into_raw(); let q = b.into_raw(); if n > 2 { acc.sync_block_threads().await; p = if n > 3 { q } else { p }; } p.write(t, 1.0);",
+        "if n > 2 { let r = a.into_raw(); acc.sync_block_threads().await; r.write(t, 1.0); } else { let r = a.into_raw(); r.write(t, 2.0); }",
+        // A length that is kept, as it is another array's later.
+        "let (mut p, mut q) = (a.into_raw(), b.into_raw()); let m = p.len(); acc.sync_block_threads().await; (p, q) = (q, p); acc.sync_block_threads().await; p.write(m, 1.0);",
+        // Of all threads or none.
+        "if n == 3 { return; } for k in 0..n { acc.sync_block_threads().await; if k == x.len() { if n > 3 { return; } } }",
+    ] {
+        assert!(is_in_phases(statements), "{statements}");
+    }
+    for statements in [
+        // By some threads.
+        "let (mut p, mut q) = (a.into_raw(), b.into_raw()); if t == 0 { (p, q) = (q, p); } p.write(t, 1.0);",
+        "let (mut p, mut q) = (a.into_raw(), b.into_raw()); let r = if t > 2 { p } else { q }; acc.sync_block_threads().await; r.write(t, 1.0);",
+        "let (mut p, q) = (a.into_raw(), b.into_raw()); changed(&mut p); p.write(t, 1.0);",
+        "let (mut p, q) = (a.into_raw(), b.into_raw()); p.clone_from(&q); p.write(t, 1.0);",
+        "if t == n { return; }",
+        // A name of two arrays, of which a phase would see one.
+        "let m = a.len(); let (a, b) = (b.into_raw(), a.into_raw()); acc.sync_block_threads().await; a.write(m, b.read(t));",
+        "if n > 2 { let a = a.into_raw(); a.write(t, 1.0); acc.sync_block_threads().await; }",
+        // More than the array.
+        "let (p, k) = (a.into_raw(), t); acc.sync_block_threads().await; p.write(k, 1.0);",
+        "let p = Some(a.into_raw()); acc.sync_block_threads().await; p.unwrap().write(t, 1.0);",
+        "let p = a.into_raw(); { let p = t; f(p); } acc.sync_block_threads().await; p.write(t, 1.0);",
+        // Swapped before it is raw.
+        "std::mem::swap(&mut a, &mut b); let (a, b) = (a.into_raw(), b.into_raw()); a.write(t, b.read(n));",
+    ] {
+        assert!(!is_in_phases(statements), "{statements}");
     }
 }
 

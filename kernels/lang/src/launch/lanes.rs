@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 
 use super::phases::Kept;
 use crate::extent::Vector;
+use crate::partition::RawMut;
 use crate::shared::{SharedElement, SharedWrite};
 use crate::view::GlobalRef;
 
@@ -132,6 +133,37 @@ impl<T: SharedElement> SharedWrite<'_, T> {
     pub unsafe fn set_lanes(&mut self, thread: usize, lanes: Lanes<T>) {
         // SAFETY: as above.
         unsafe { self.as_ptr().add(thread).cast::<Lanes<T>>().write(lanes) };
+    }
+}
+
+impl<T: Copy> RawMut<'_, T> {
+    /// Whether there is such an element, and nobody watches what is done to it.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn lanes_have(&self, index: usize) -> bool {
+        index < self.len() && !self.is_watched()
+    }
+
+    /// What an element is.
+    ///
+    /// # Safety
+    /// As [`read`](Self::read), and [`lanes_have`](Self::lanes_have) says that there is one.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn read_of_lane(&self, index: usize) -> T {
+        // SAFETY: the element is inside the array, and for the rest the kernel vouches.
+        unsafe { self.as_ptr().add(index).read() }
+    }
+
+    /// Sets an element.
+    ///
+    /// # Safety
+    /// As [`write`](Self::write), and [`lanes_have`](Self::lanes_have) says that there is one.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub unsafe fn write_of_lane(&self, index: usize, value: T) {
+        // SAFETY: as above.
+        unsafe { self.as_ptr().add(index).write(value) };
     }
 }
 

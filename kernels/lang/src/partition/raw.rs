@@ -69,6 +69,11 @@ impl<'t, T> RawMut<'t, T> {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     /// Where an element is, and that it is reached.
     #[inline(always)]
     #[track_caller]

@@ -1,7 +1,10 @@
 //! Shared arrays and slices that change places, or of which one is chosen.
 
 use super::{check, division};
-use quipu_kernel::{Block, BlockAccelerator, OwnElements, SharedWrite, Threads, device, kernel};
+use quipu_kernel::level::UNOPTIMISED;
+use quipu_kernel::{
+    Block, BlockAccelerator, BlockKernel, OwnElements, SharedWrite, Threads, device, kernel,
+};
 
 /// Sums of more and more neighbours, from one array to the other and back, by barriers.
 #[kernel(crate = quipu_kernel)]
@@ -123,6 +126,8 @@ async fn chosen(
 
 #[test]
 fn shared_arrays_change_places() {
+    const { assert!(UNOPTIMISED || <swapped_raw as BlockKernel<1>>::IN_PHASES) };
+    const { assert!(UNOPTIMISED || <chosen_raw as BlockKernel<1>>::IN_PHASES) };
     let x = vec![3, 1, 4, 2, 5];
     for (rounds, expected) in [
         (0, [3, 1, 4, 2]),

@@ -34,6 +34,7 @@ mod phases;
 mod pieces;
 mod properties;
 mod ranges;
+mod raw_arrays;
 mod recursion;
 mod refused;
 mod together;

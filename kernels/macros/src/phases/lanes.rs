@@ -23,14 +23,16 @@
 //!    and the round. So the first thread's in the first round and the last's in the last, in arithmetic that notices
 //!    overflow, say whether all between are inside.
 //! 3. Conditions compare such sums. One that has the same answer there has it between, too.
-//! 4. If any of that does not hold (at borders, and where the kernel is about to fail), each of the threads goes alone, as
+//! 4. Of raw arrays the same is asked where they are written. Each thread does all in its own order, as no thread
+//!    reaches what another one writes in the phase.
+//! 5. If any of that does not hold (at borders, and where the kernel is about to fail), each of the threads goes alone, as
 //!    the kernel says.
 
 use std::collections::{BTreeSet, HashMap};
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
-use syn::{BinOp, Expr, ExprIf, Ident, Lit, Member, Path, Stmt, UnOp};
+use syn::{BinOp, Expr, ExprIf, ExprMethodCall, Ident, Lit, Member, Path, Stmt, UnOp};
 
 use super::structure::Handles;
 use super::uniform::{Indexed, Names, bound_by, is_plain_method, is_pure, is_read};
@@ -184,6 +186,14 @@ impl Reader<'_> {
                         })
                 })
             }
+            Stmt::Expr(Expr::Unsafe(inner), _) => {
+                let mut statements = inner.block.stmts.iter_mut();
+                statements.try_for_each(|statement| match statement {
+                    Stmt::Local(_) => None,
+                    _ => self.statement(statement),
+                })
+            }
+            Stmt::Expr(Expr::MethodCall(call), _) if call.method == "write" => self.raw(call),
             Stmt::Expr(Expr::Assign(assign), _) => {
                 self.place(&mut assign.left)?;
                 self.expression(&mut assign.right)
@@ -217,6 +227,23 @@ impl Reader<'_> {
             },
             _ => None,
         }
+    }
+
+    /// An access to a raw array, by an index that is known to be inside.
+    fn raw(&mut self, call: &mut ExprMethodCall) -> Option<()> {
+        if !self.is_raw(&call.receiver) {
+            return None;
+        }
+        let mut arguments = call.args.iter_mut();
+        let sum = self.sum(arguments.next()?)?;
+        let (array, value) = (&call.receiver, self.value(&sum));
+        self.lanes.check.extend(quote! {
+            if !#array.lanes_have(#value) {
+                break '__fits ::core::option::Option::None;
+            }
+        });
+        call.method = format_ident!("{}_of_lane", call.method);
+        arguments.try_for_each(|value| self.expression(value))
     }
 
     /// The variable that stands for a thread's own element of a shared array.
@@ -343,6 +370,13 @@ impl Reader<'_> {
                 };
                 call.args.iter_mut().try_for_each(|of| self.expression(of))
             }
+            Expr::Unsafe(inner) => match &mut inner.block.stmts[..] {
+                [Stmt::Expr(tail, None)] => self.expression(tail),
+                _ => None,
+            },
+            Expr::MethodCall(call) if call.method == "read" && self.is_raw(&call.receiver) => {
+                self.raw(call)
+            }
             Expr::MethodCall(call) if is_pure(&call.method) || is_plain_method(&call.method) => {
                 self.expression(&mut call.receiver)?;
                 call.args.iter_mut().try_for_each(|of| self.expression(of))
@@ -416,6 +450,16 @@ impl Reader<'_> {
                         && is_read(parameter)
                 })
         })
+    }
+
+    /// Whether it is the name of a raw array.
+    fn is_raw(&self, expression: &Expr) -> bool {
+        let Expr::Path(path) = expression else {
+            return false;
+        };
+        path.path
+            .get_ident()
+            .is_some_and(|name| self.known.names.is_raw(name) && !self.handles.contains_key(name))
     }
 
     /// Whether it is the name of what is handed out.
@@ -492,7 +536,10 @@ impl Reader<'_> {
                 }
                 (self.known.names.is_uniform(&cast.expr)).then(|| leaf(quote!((#cast)), true))
             }
-            Expr::MethodCall(call) if call.method == "len" && self.is_readable(&call.receiver) => {
+            Expr::MethodCall(call)
+                if call.method == "len"
+                    && (self.is_readable(&call.receiver) || self.is_raw(&call.receiver)) =>
+            {
                 Some(leaf(call.to_token_stream(), true))
             }
             Expr::Index(index) => {

@@ -23,6 +23,7 @@
 //!    ([`uniform`]). The block has it once.
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
+//! 4. *Raw*: what `into_raw()` gives of a shared array ([`raw`]). The block has it once.
 //!
 //! In phases of simple statements neighbouring threads go side by side ([`lanes`]).
 //!
@@ -32,6 +33,7 @@
 
 mod assertions;
 mod lanes;
+mod raw;
 mod structure;
 mod uniform;
 mod write;
@@ -57,12 +59,13 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
-    if exchanges_arrays(&item.block, parameters) {
+    let names = uniform::Names::of(item, &acc.name, parameters)?;
+    if exchanges_arrays(&item.block, parameters, &names) {
         return None;
     }
     let known = lanes::Known {
         krate,
-        names: &uniform::Names::of(item, &acc.name, parameters)?,
+        names: &names,
         parameters,
         dimensions: acc.dimensions.to_string().parse().ok(),
     };
@@ -70,8 +73,8 @@ pub(crate) fn phases(
     Some(write::write(&steps, &known))
 }
 
-/// Whether a variable may come to mean another shared array: which array a name is of has to be seen.
-fn exchanges_arrays(body: &Block, parameters: &[Parameter]) -> bool {
+/// Whether a variable may come to mean another shared array: which array a name is of has to be seen, unless it is raw.
+fn exchanges_arrays(body: &Block, parameters: &[Parameter], known: &uniform::Names) -> bool {
     /// The names of shared arrays.
     struct Arrays(Vec<String>);
     impl Arrays {
@@ -86,9 +89,6 @@ fn exchanges_arrays(body: &Block, parameters: &[Parameter]) -> bool {
                 Expr::Paren(paren) => self.is_array(&paren.expr),
                 Expr::Await(wait) => {
                     matches!(&*wait.base, Expr::MethodCall(call) if call.method == "sync")
-                }
-                Expr::MethodCall(call) => {
-                    call.method == "into_raw" && self.is_array(&call.receiver)
                 }
                 _ => false,
             }
@@ -121,5 +121,7 @@ fn exchanges_arrays(body: &Block, parameters: &[Parameter]) -> bool {
     let mut arrays = Arrays(shared.map(|parameter| parameter.name.to_string()).collect());
     arrays.visit_block(body);
     let exchanged = exchanged(body);
-    arrays.0.iter().any(|name| exchanged.contains(name))
+    let is_raw = |name: &str| known.is_raw(&syn::Ident::new(name, proc_macro2::Span::call_site()));
+    let mut arrays = arrays.0.iter().filter(|name| !is_raw(name));
+    arrays.any(|name| exchanged.contains(name))
 }

@@ -6,9 +6,9 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprIf, Ident, Lifetime, Pat, Stmt, Token};
 
-use super::assertions;
 use super::lanes::{Known, Lanes};
 use super::uniform::{Names, bound_by, waits};
+use super::{assertions, raw};
 use crate::signature::{Parameter, Passing};
 
 /// A shared array that a name is a handle of.
@@ -27,6 +27,8 @@ pub(super) type Handles = BTreeMap<Ident, Handle>;
 pub(super) enum Step {
     /// A statement of the block.
     Block(Box<Stmt>),
+    /// A statement of the block about raw arrays, which makes some of these so.
+    Raw { statement: Box<Stmt>, of: Handles },
     /// Statements of each thread.
     Threads(Box<Phase>),
     /// A loop of the block.
@@ -125,6 +127,11 @@ impl Reader<'_> {
                 self.waiting(statement, &mut steps)?;
             } else if matches!(statement, Stmt::Item(_)) {
                 return None;
+            } else if self.names.is_of_raw(statement) {
+                self.finish(&mut phase, &mut steps);
+                let of = self.raw(statement)?;
+                let statement = Box::new(statement.clone());
+                steps.push(Step::Raw { statement, of });
             } else if self.is_made_once(statement) {
                 self.finish(&mut phase, &mut steps);
                 steps.push(Step::Block(Box::new(statement.clone())));
@@ -169,11 +176,36 @@ impl Reader<'_> {
         Some(steps)
     }
 
-    /// An `assert!` of what is the same for all threads, or what leaves a round or a loop for all.
+    /// The arrays that a statement about raw arrays makes so.
+    fn raw(&mut self, statement: &Stmt) -> Option<Handles> {
+        let mut conditions = raw::conditions(statement).into_iter();
+        if !conditions.all(|condition| self.names.is_uniform(condition)) {
+            return None;
+        }
+        let made = raw::made(statement).into_iter().map(|name| {
+            let handle = self.handles.remove(&name)?;
+            (!handle.is_read).then_some((name, handle))
+        });
+        let made: Handles = made.collect::<Option<_>>()?;
+        for (name, array) in self.names.raw_bound(statement).unwrap_or_default() {
+            // An array's name may be hidden by its own raw handle.
+            if !self.visible.contains(&name) && name != self.names.acc {
+                self.visible.push(name);
+            } else if array.as_ref() != Some(&name) {
+                return None;
+            }
+        }
+        // What is assigned is raw already.
+        let is_there = |name| self.visible.contains(name) && !self.handles.contains_key(name);
+        let assigned = self.names.raw_exchanged(statement).unwrap_or_default();
+        assigned.iter().all(is_there).then_some(made)
+    }
+
+    /// An `assert!` of what is the same for all threads, or what leaves a round, a loop or the kernel for all.
     fn is_made_once(&self, statement: &Stmt) -> bool {
         let asserts = |asked: Expr| self.names.is_uniform(&asked);
         assertions::condition(statement).is_some_and(asserts)
-            || (self.loops > 0 && self.names.is_uniform_jump(statement))
+            || ((self.loops > 0 || returns(statement)) && self.names.is_uniform_jump(statement))
     }
 
     /// What a statement that does not wait binds. Two variables of one name are too much to tell apart.
@@ -402,7 +434,7 @@ fn keep(steps: &mut [Step], outside: &mut HashMap<Ident, usize>, kept: &mut usiz
     for at in 0..steps.len() {
         let (step, rest) = steps[at..].split_first_mut()?;
         match step {
-            Step::Block(_) => {}
+            Step::Block(_) | Step::Raw { .. } => {}
             Step::Loop { body, .. } => keep(body, outside, kept)?,
             Step::If {
                 then, otherwise, ..
@@ -440,7 +472,7 @@ fn keep(steps: &mut [Step], outside: &mut HashMap<Ident, usize>, kept: &mut usiz
 
 fn names_it(step: &Step, name: &Ident) -> bool {
     match step {
-        Step::Block(_) => false,
+        Step::Block(_) | Step::Raw { .. } => false,
         Step::Threads(phase) => phase.named.contains(name),
         Step::Loop { body, .. } => body.iter().any(|step| names_it(step, name)),
         Step::If {
@@ -452,8 +484,21 @@ fn names_it(step: &Step, name: &Ident) -> bool {
     }
 }
 
+/// Whether there is a `return` in a statement.
+fn returns(statement: &Stmt) -> bool {
+    struct Returns(bool);
+    impl<'ast> Visit<'ast> for Returns {
+        fn visit_expr_return(&mut self, _: &'ast syn::ExprReturn) {
+            self.0 = true;
+        }
+    }
+    let mut returns = Returns(false);
+    returns.visit_stmt(statement);
+    returns.0
+}
+
 /// A name, or a tuple of names.
-fn names_in(expression: &Expr) -> Option<Vec<Ident>> {
+pub(super) fn names_in(expression: &Expr) -> Option<Vec<Ident>> {
     match expression {
         Expr::Path(path) => Some(vec![path.path.get_ident()?.clone()]),
         Expr::Paren(inner) => names_in(&inner.expr),

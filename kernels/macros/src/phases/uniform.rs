@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprIf, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
 
+use super::raw;
 use crate::expression::is_assignment;
 use crate::signature::{Parameter, Passing};
 
@@ -98,6 +99,8 @@ pub(super) struct Names {
     parameters: HashSet<Ident>,
     /// The same for all threads.
     uniform: HashSet<Ident>,
+    /// Raw arrays, of which the block has the handles.
+    raw: HashSet<Ident>,
     /// Computed again in each phase.
     again: HashSet<Ident>,
     /// What of these is which expression.
@@ -105,7 +108,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Finds out. `None` if a parameter is assigned.
+    /// Finds out. `None` if a parameter is assigned, or a raw array by a thread alone.
     pub(super) fn of(item: &ItemFn, acc: &Ident, parameters: &[Parameter]) -> Option<Self> {
         let mut bound = Bound::default();
         bound.visit_block(&item.block);
@@ -120,6 +123,7 @@ impl Names {
                 .filter(|of| is_read(of))
                 .map(named)
                 .collect(),
+            raw: HashSet::new(),
             again: HashSet::new(),
             values: HashMap::new(),
         };
@@ -131,14 +135,13 @@ impl Names {
         for pattern in patterns {
             names.uniform.extend(bound_by(pattern).unwrap_or_default());
         }
+        names.raw = raw::names(&item.block, &locals);
+        names.uniform.retain(|name| !names.raw.contains(name));
         loop {
             let mut others = Others::default();
             names.find_others(&item.block, &mut others);
-            if others
-                .assigned
-                .iter()
-                .any(|name| names.parameters.contains(name))
-            {
+            let is_assigned = |name| names.parameters.contains(name);
+            if others.assigned.iter().any(is_assigned) || !names.raw.is_disjoint(&others.names) {
                 return None;
             }
             let before = names.uniform.len();
@@ -208,6 +211,29 @@ impl Names {
         self.mutable.contains(name)
     }
 
+    pub(super) fn is_raw(&self, name: &Ident) -> bool {
+        self.raw.contains(name)
+    }
+
+    /// Whether a statement binds or assigns raw arrays, and does no more.
+    pub(super) fn is_of_raw(&self, statement: &Stmt) -> bool {
+        self.raw_bound(statement).is_some() || self.raw_exchanged(statement).is_some()
+    }
+
+    /// The names of raw arrays that a statement binds, as [`raw::bound`] says, and does no more.
+    pub(super) fn raw_bound(&self, statement: &Stmt) -> Option<Vec<(Ident, Option<Ident>)>> {
+        let Stmt::Local(local) = statement else {
+            return None;
+        };
+        raw::bound(local, &self.raw)
+            .filter(|bound| bound.iter().all(|(name, _)| self.raw.contains(name)))
+    }
+
+    /// The names of raw arrays that a statement assigns, and does no more.
+    pub(super) fn raw_exchanged(&self, statement: &Stmt) -> Option<Vec<Ident>> {
+        raw::exchanged(statement, &self.raw)
+    }
+
     /// Whether a statement is one of the block, done once.
     pub(super) fn is_uniform_statement(&self, statement: &Stmt) -> bool {
         match statement {
@@ -224,7 +250,7 @@ impl Names {
         }
     }
 
-    /// Whether a statement leaves a round of a loop, or the loop, for all threads or for none.
+    /// Whether a statement leaves a round of a loop, the loop, or the kernel, for all threads or for none.
     pub(super) fn is_uniform_jump(&self, statement: &Stmt) -> bool {
         let Stmt::Expr(expression, _) = statement else {
             return false;
@@ -232,6 +258,7 @@ impl Names {
         match expression {
             Expr::Break(jump) => jump.label.is_none() && jump.expr.is_none(),
             Expr::Continue(jump) => jump.label.is_none(),
+            Expr::Return(end) => end.expr.is_none(),
             Expr::If(branch) => {
                 branch.else_branch.is_none()
                     && self.is_uniform(&branch.cond)
@@ -264,6 +291,7 @@ impl Names {
     fn find_others(&self, block: &Block, others: &mut Others) {
         for statement in &block.stmts {
             match statement {
+                _ if self.is_of_raw(statement) => {}
                 Stmt::Local(local) => {
                     let init = local.init.as_ref();
                     if !init
@@ -308,7 +336,11 @@ impl Names {
     }
 
     fn find_changed(&self, statement: &Stmt, others: &mut Others) {
-        let mut changed = Changed::default();
+        let mut changed = Changed {
+            raw: &self.raw,
+            assigned: HashSet::new(),
+            inside: HashSet::new(),
+        };
         changed.visit_stmt(statement);
         let names = changed.assigned.iter().chain(&changed.inside);
         others
@@ -393,8 +425,10 @@ impl Names {
             .chain(PROPERTIES)
             .any(|name| call.method == name),
             Expr::MethodCall(call) if call.method == "extent" || call.method == "len" => {
-                matches!(&*call.receiver, Expr::Path(path)
-                    if path.path.get_ident().is_some_and(|name| self.parameters.contains(name)))
+                place(&call.receiver).is_some_and(|name| match self.raw.contains(name) {
+                    true => !self.mutable.contains(name),
+                    false => self.parameters.contains(name),
+                })
             }
             // Nothing of memory that may be far away.
             Expr::Index(index) => {
@@ -433,6 +467,12 @@ impl Names {
             .iter()
             .chain(PROPERTIES)
             .any(|name| call.method == name),
+            Expr::MethodCall(call)
+                if call.method == "len"
+                    && place(&call.receiver).is_some_and(|name| self.raw.contains(name)) =>
+            {
+                true
+            }
             Expr::MethodCall(call) if PLAIN_METHODS.iter().any(|name| call.method == name) => call
                 .args
                 .iter()
@@ -612,15 +652,20 @@ struct Others {
 }
 
 /// What may be changed.
-#[derive(Default)]
-struct Changed {
+struct Changed<'n> {
+    /// Names of raw arrays.
+    raw: &'n HashSet<Ident>,
     /// As a whole.
     assigned: HashSet<Ident>,
     /// In part, by reference or by a method.
     inside: HashSet<Ident>,
 }
 
-impl Changed {
+impl Changed<'_> {
+    fn is_raw(&self, receiver: &Expr) -> bool {
+        place(receiver).is_some_and(|name| self.raw.contains(name))
+    }
+
     fn assign(&mut self, to: &Expr) {
         match to {
             Expr::Path(path) => self.assigned.extend(path.path.get_ident().cloned()),
@@ -643,7 +688,7 @@ impl Changed {
     }
 }
 
-impl<'ast> Visit<'ast> for Changed {
+impl<'ast> Visit<'ast> for Changed<'_> {
     fn visit_expr(&mut self, expression: &'ast Expr) {
         match expression {
             Expr::Assign(assign) => self.assign(&assign.left),
@@ -651,6 +696,7 @@ impl<'ast> Visit<'ast> for Changed {
             Expr::Reference(reference) if reference.mutability.is_some() => {
                 self.change(&reference.expr)
             }
+            Expr::MethodCall(call) if raw::keeps(&call.method) && self.is_raw(&call.receiver) => {}
             Expr::MethodCall(call) if !is_pure(&call.method) => self.change(&call.receiver),
             _ => {}
         }

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Expr, Ident, Path};
+use syn::{Expr, Ident, Path, Stmt};
 
 use super::lanes::{Known, Lanes, own_name};
 use super::structure::{Handle, Phase, Step, Steps};
@@ -35,7 +35,7 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
     quote! {
         use #krate::__macro::{Accelerator as _, BlockAccelerator as _, Elements as _};
         #(let #kept = __blocks.kept()?;)*
-        while __blocks.next() {
+        '__blocks: while __blocks.next() {
             let #acc = &__blocks.thread(0, 0);
             // SAFETY: what is handed out here is what all threads may read.
             let #read = unsafe { __blocks.own(#acc) };
@@ -47,6 +47,19 @@ pub(super) fn write(steps: &Steps, known: &Known) -> TokenStream {
 
 fn kept_name(number: usize) -> Ident {
     format_ident!("__kept_{number}")
+}
+
+/// A statement of the block: where it leaves the kernel, the next block follows.
+fn of_block(statement: &Stmt) -> TokenStream {
+    match statement {
+        Stmt::Expr(Expr::Return(_), _) => quote!(continue '__blocks;),
+        Stmt::Expr(Expr::If(branch), _) => {
+            let condition = &branch.cond;
+            let then = branch.then_branch.stmts.iter().map(of_block);
+            quote!(if #condition { #(#then)* })
+        }
+        _ => quote!(#statement),
+    }
 }
 
 impl Writer<'_> {
@@ -68,7 +81,11 @@ impl Writer<'_> {
 
     fn steps(&self, steps: &[Step]) -> TokenStream {
         let steps = steps.iter().map(|step| match step {
-            Step::Block(statement) => quote!(#statement),
+            Step::Block(statement) => of_block(statement),
+            Step::Raw { statement, of } => {
+                let of = self.handed_out(of.iter().collect(), quote!(0));
+                quote!(#of #statement)
+            }
             Step::Threads(phase) => self.phase(phase),
             Step::Loop { head, body } => {
                 let body = self.steps(body);
@@ -112,36 +129,9 @@ impl Writer<'_> {
                 let #own = unsafe { __blocks.own(#acc) };
             }
         });
-        let handles: Vec<_> = phase
-            .handles
-            .iter()
-            .filter(|(name, _)| phase.named.contains(name))
-            .collect();
-        let shared = (!handles.is_empty()).then(|| {
-            let arrays = self
-                .parameters
-                .iter()
-                .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)))
-                .enumerate()
-                .map(
-                    |(array, _)| match handles.iter().find(|(_, handle)| handle.array == array) {
-                        Some((name, _)) => quote!(mut #name),
-                        None => quote!(_),
-                    },
-                );
-            let turned = handles
-                .iter()
-                .filter(|(_, Handle { is_read, .. })| *is_read)
-                // SAFETY: in what is written, a barrier lies between the phases of an array.
-                .map(
-                    |(name, _)| quote!(let mut #name = unsafe { #krate::__macro::turned(#name) };),
-                );
-            quote! {
-                // SAFETY: as above; a barrier lies between the phases of an array.
-                let (#(#arrays,)*) = unsafe { __blocks.hand_out(__number) };
-                #(#turned)*
-            }
-        });
+        let named = phase.handles.iter();
+        let named = named.filter(|(name, _)| phase.named.contains(name));
+        let shared = self.handed_out(named.collect(), quote!(__number));
         let again = &phase.again;
         let taken = phase.used.iter().map(|(name, number)| {
             let kept = kept_name(*number);
@@ -205,6 +195,40 @@ impl Writer<'_> {
                 }
             }
         }
+    }
+
+    /// Shared arrays of a thread. None, if none are asked for.
+    fn handed_out(
+        &self,
+        handles: Vec<(&Ident, &Handle)>,
+        thread: TokenStream,
+    ) -> Option<TokenStream> {
+        let krate = self.krate;
+        (!handles.is_empty()).then(|| {
+            let arrays = self
+                .parameters
+                .iter()
+                .filter(|parameter| matches!(parameter.passing, Passing::Shared(_)))
+                .enumerate()
+                .map(
+                    |(array, _)| match handles.iter().find(|(_, handle)| handle.array == array) {
+                        Some((name, _)) => quote!(mut #name),
+                        None => quote!(_),
+                    },
+                );
+            let turned = handles
+                .iter()
+                .filter(|(_, Handle { is_read, .. })| *is_read)
+                // SAFETY: in what is written, a barrier lies between the phases of an array.
+                .map(
+                    |(name, _)| quote!(let mut #name = unsafe { #krate::__macro::turned(#name) };),
+                );
+            quote! {
+                // SAFETY: as above; a barrier lies between the phases of an array.
+                let (#(#arrays,)*) = unsafe { __blocks.hand_out(#thread) };
+                #(#turned)*
+            }
+        })
     }
 
     fn mutable(&self, name: &Ident) -> Option<TokenStream> {
