@@ -285,6 +285,8 @@ functions! {
     LLVMCreateTargetMachine(target: Target, triple: *const c_char, cpu: *const c_char, features: *const c_char, level: c_int, relocation: c_int, model: c_int) -> Machine;
     LLVMCreateTargetDataLayout(machine: Machine) -> DataLayout;
     LLVMABISizeOfType(layout: DataLayout, of: Type) -> u64;
+    LLVMOffsetOfElement(layout: DataLayout, of: Type, member: c_uint) -> u64;
+    LLVMStructGetTypeAtIndex(of: Type, member: c_uint) -> Type;
     LLVMABIAlignmentOfType(layout: DataLayout, of: Type) -> c_uint;
     LLVMTargetMachineEmitToMemoryBuffer(machine: Machine, module: Module, kind: c_int, message: *mut *mut c_char, buffer: *mut Buffer) -> c_int;
     LLVMCreatePassBuilderOptions() -> PassOptions;
@@ -317,6 +319,8 @@ pub(crate) mod op {
     pub(crate) const TRUNC: i32 = 30;
     pub(crate) const ZEXT: i32 = 31;
     pub(crate) const SEXT: i32 = 32;
+    pub(crate) const FP_TO_UI: i32 = 33;
+    pub(crate) const FP_TO_SI: i32 = 34;
     pub(crate) const FP_EXT: i32 = 38;
     pub(crate) const PTR_TO_INT: i32 = 39;
     pub(crate) const INT_TO_PTR: i32 = 40;
@@ -339,6 +343,7 @@ pub(crate) mod kind {
     pub(crate) const FLOAT: i32 = 2;
     pub(crate) const DOUBLE: i32 = 3;
     pub(crate) const INTEGER: i32 = 8;
+    pub(crate) const STRUCT: i32 = 10;
     pub(crate) const ARRAY: i32 = 11;
     pub(crate) const POINTER: i32 = 12;
     pub(crate) const VECTOR: i32 = 13;

@@ -175,6 +175,11 @@ pub(super) fn masks_bytes() -> bool {
     has("+avx512bw")
 }
 
+/// True if this processor gathers words about as fast as it reads them one by one, at least.
+pub(super) fn gathers_words() -> bool {
+    has("+avx512vl")
+}
+
 impl Registers {
     pub(super) fn of_host() -> Self {
         let (count, numbers) = match has("+avx512vl") {

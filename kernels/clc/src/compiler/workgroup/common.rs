@@ -47,21 +47,17 @@ impl Common {
     ) -> Self {
         let mut this = Self::default();
         for phi in &graph.nodes[of.header].phis {
-            let (mut first, mut next) = (Vec::new(), Vec::new());
-            for from in &graph.before[of.header] {
-                let values = if of.nodes[*from] {
-                    &mut next
-                } else {
-                    &mut first
-                };
-                values.extend(graph.incoming(*phi, *from));
-            }
-            first.dedup();
+            let backs = graph.before[of.header]
+                .iter()
+                .filter(|from| of.nodes[**from]);
+            let mut next: Vec<Value> = backs
+                .filter_map(|from| graph.incoming(*phi, *from))
+                .collect();
             next.dedup();
-            if let ([first], [next]) = (&first[..], &next[..]) {
+            if let (Some(first), [next]) = (of.first(graph, *phi), &next[..]) {
                 this.counters.push(Counter {
                     phi: *phi,
-                    first: *first,
+                    first,
                     next: *next,
                 });
             }

@@ -212,6 +212,16 @@ impl Graph {
 }
 
 impl Loop {
+    /// What a phi of the header begins as; none if there are several such values.
+    pub(super) fn first(&self, graph: &Graph, phi: Value) -> Option<Value> {
+        let outside = graph.before[self.header]
+            .iter()
+            .filter(|from| !self.nodes[**from]);
+        let mut firsts = outside.filter_map(|from| graph.incoming(phi, *from));
+        let first = firsts.next()?;
+        firsts.all(|other| other == first).then_some(first)
+    }
+
     /// The loop with the nodes that work-items come to between it and the node where all that left it meet: what follows a
     /// `break`. The loop itself if there is more than a little of that.
     pub(super) fn with_ways_out(&self, graph: &Graph) -> Self {

@@ -17,13 +17,15 @@
 //!    registers; what crosses an outer one is in the group's memory.
 //! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
 //! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
-//! 8. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
+//! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
+//! 9. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
 mod access;
 mod common;
 mod emit;
 mod graph;
 mod guard;
+mod private;
 mod uniform;
 mod unroll;
 mod variables;

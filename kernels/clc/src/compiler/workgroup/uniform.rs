@@ -8,10 +8,14 @@
 use super::access::masks_bytes;
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
+use super::private::SideBySide;
 use crate::compiler::division::CALLED_TO_DIVIDE;
 use crate::compiler::library::CALLED_TO_READ;
 use crate::compiler::llvm::*;
 use std::collections::HashSet;
+
+/// The address space of memory of a work-item's own.
+const PRIVATE: u32 = 0;
 
 /// What differs within a group.
 pub(super) struct Divergence {
@@ -149,6 +153,7 @@ impl Divergence {
         loops: &[Loop],
         of: &Loop,
         common: &Common,
+        private: &SideBySide,
     ) -> Option<usize> {
         let mut partings = self
             .parted
@@ -174,11 +179,11 @@ impl Divergence {
                     Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG | op::ALLOCA) => false,
                     Some(op::LOAD) => {
                         common.reads(*instruction)
-                            || self.is_vector_of(*instruction, instruction.ty(), 0, common)
+                            || self.is_vector_of(*instruction, instruction.ty(), 0, common, private)
                     }
                     Some(op::STORE) => {
                         let stored = LLVMGetOperand(*instruction, 0);
-                        self.is_vector_of(*instruction, stored.ty(), 1, common)
+                        self.is_vector_of(*instruction, stored.ty(), 1, common, private)
                     }
                     Some(op::CALL) => {
                         let callee = instruction.callee().unwrap_or_default();
@@ -241,19 +246,65 @@ impl Divergence {
 
     /// True if an access of many work-items, some of which do not make it, can be one of a vector: processors gather and scatter
     /// words, and nothing narrower. Some mask bytes that lie side by side.
-    fn is_vector_of(&self, access: Value, of: Type, address: u32, common: &Common) -> bool {
+    fn is_vector_of(
+        &self,
+        access: Value,
+        of: Type,
+        address: u32,
+        common: &Common,
+        private: &SideBySide,
+    ) -> bool {
         let is_word = ![8, 16].into_iter().any(|bits| of.is_integer(bits));
         let address = LLVMGetOperand(access, address);
         let is_same = || !self.differs(address) || common.has(address);
         LLVMGetVolatile(access) == 0
             && (is_word
                 || is_same()
-                || masks_bytes() && self.number_of_x(address, common, 0) == Some(1))
+                || masks_bytes() && self.number_of_x(address, common, private, 0) == Some(1))
+    }
+
+    /// True if a load is of a byte or two, of which work-items find the places by numbers that they have read, or rounded: the
+    /// places are anywhere then.
+    pub(super) fn is_looked_up(&self, load: Value) -> bool {
+        let bytes = match load.ty() {
+            of if of.is_integer(8) => 1,
+            of if of.is_integer(16) => 2,
+            _ => return false,
+        };
+        let address = LLVMGetOperand(load, 0);
+        if LLVMGetVolatile(load) != 0
+            || LLVMGetOrdering(load) != 0
+            || LLVMGetAlignment(load) < bytes
+            || LLVMGetPointerAddressSpace(address.ty()) == PRIVATE
+        {
+            return false;
+        }
+        let (mut open, mut seen) = (vec![address], HashSet::new());
+        while let Some(value) = open.pop() {
+            if !self.differs(value) || !seen.insert(value) {
+                continue;
+            }
+            match value.opcode() {
+                Some(op::LOAD | op::FP_TO_SI | op::FP_TO_UI) => return true,
+                Some(op::PHI) => {
+                    let count = LLVMCountIncoming(value);
+                    open.extend((0..count).map(|at| LLVMGetIncomingValue(value, at)));
+                }
+                _ => open.extend(value.operands()),
+            }
+        }
+        false
     }
 
     /// How often the work-item's number along x is in a sum, whose other parts are the same for all; none if that is not known.
     /// Of addresses, in bytes. Sums of sums are looked at so far as users write them.
-    fn number_of_x(&self, value: Value, common: &Common, depth: u32) -> Option<u32> {
+    fn number_of_x(
+        &self,
+        value: Value,
+        common: &Common,
+        private: &SideBySide,
+        depth: u32,
+    ) -> Option<u32> {
         const DEEPEST: u32 = 8;
         if !self.differs(value) || common.has(value) {
             return Some(0);
@@ -261,8 +312,17 @@ impl Divergence {
         if depth == DEEPEST {
             return None;
         }
-        let of = |index: u32| self.number_of_x(LLVMGetOperand(value, index), common, depth + 1);
+        let of = |index: u32| {
+            let operand = LLVMGetOperand(value, index);
+            self.number_of_x(operand, common, private, depth + 1)
+        };
         match value.opcode()? {
+            op::ALLOCA => private.bytes(value).map(|_| 1),
+            // Its elements are as far apart as there are work-items.
+            op::GEP if private.bytes(value).is_some() => {
+                let is_same = |index: &Value| !self.differs(*index) || common.has(*index);
+                of(0).filter(|_| value.operands().skip(1).all(|index| is_same(&index)))
+            }
             op::CALL => {
                 let name = value.callee()?;
                 ["__q_lid0", "__q_gid0"]

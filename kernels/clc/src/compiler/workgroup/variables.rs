@@ -1,6 +1,7 @@
 //! What is kept between nodes: variables, where they are alive, and what is made again instead of being kept.
 
-use super::graph::{End, Graph};
+use super::graph::{End, Graph, Loop};
+use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
@@ -108,8 +109,8 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// Finds them.
-    pub(super) fn of(graph: &Graph) -> Self {
+    /// Finds them. What counters of loops begin as is wanted at their headers, if work-items leave these at different times.
+    pub(super) fn of(graph: &Graph, loops: &[Loop], differs: &Divergence) -> Self {
         let mut this = Self {
             all: Vec::new(),
             number: HashMap::new(),
@@ -139,6 +140,19 @@ impl Variables {
                 for phi in &graph.nodes[*next].phis {
                     let number = this.number_of(Variable::Phi(*phi));
                     sets[at].push(number);
+                }
+            }
+        }
+        for of in loops.iter().filter(|of| !differs.goes_together(graph, of)) {
+            for phi in &graph.nodes[of.header].phis {
+                let first = of.first(graph, *phi).filter(|first| {
+                    graph.home.contains_key(first)
+                        && !differs.differs(*first)
+                        && !this.is_made_again(*first)
+                });
+                if let Some(first) = first {
+                    let number = this.number_of(Variable::Value(first));
+                    uses[of.header].push(number);
                 }
             }
         }

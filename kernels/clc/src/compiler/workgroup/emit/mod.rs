@@ -13,6 +13,7 @@ mod strips;
 use super::access::{Registers, cyclic, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
+use super::private::SideBySide;
 use super::uniform::Divergence;
 use super::variables::{Variables, is_leaf};
 use super::{ALIGNMENT, ENTRY};
@@ -75,6 +76,8 @@ pub(super) struct Emitter {
     /// Operations of addresses that go around, and constants that the optimiser does not see in them.
     cyclic: HashSet<Value>,
     hidden: HashMap<Value, Value>,
+    /// Memory of each work-item's own that lies side by side.
+    side_by_side: SideBySide,
     /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
     slots: Value,
     result: Value,
@@ -98,6 +101,8 @@ struct Version<'a> {
     /// Ways by such loops, with their headers: work-items wait there for those that go round.
     passes: BTreeMap<(usize, usize), usize>,
     homes: Vec<Option<Value>>,
+    /// Nodes of loops that one work-item goes round after the other.
+    one_by_one: Vec<bool>,
     /// Where variables are kept across outer cuts: an array of all work-items, or, of uniform ones, a place.
     outer: HashMap<usize, Value>,
     /// Memory of each work-item's own.
@@ -242,6 +247,7 @@ impl Emitter {
             current: None,
             cyclic: cyclic(kernel),
             hidden: HashMap::new(),
+            side_by_side: SideBySide::of(kernel, layout),
             slots: Value::NULL,
             result: Value::NULL,
             per_item: 0,
@@ -589,18 +595,28 @@ impl Emitter {
 
     /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text makes such metadata.) Where
     /// it is over a part of a strip, the vectors' loop is to be unrolled, so that what is in the strip's arrays is in registers.
-    fn loop_properties(&self, is_strip: bool) -> Result<(Value, Value), Fault> {
+    /// So many work-items are to be in a vector together, if that is said.
+    fn loop_properties(
+        &self,
+        is_strip: bool,
+        together: Option<u64>,
+    ) -> Result<(Value, Value), Fault> {
         const TEXT: &str = "!properties = !{!0, !1}\n\
             !0 = distinct !{}\n\
-            !1 = distinct !{!1, !2, !3, !4, !5}\n\
+            !1 = distinct !{!1, !2, !3, !4, !5, !8}\n\
             !2 = !{!\"llvm.loop.parallel_accesses\", !0}\n\
             !3 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n\
             !4 = !{!\"llvm.loop.unroll.disable\"}\n\
             !5 = !{!\"llvm.loop.vectorize.followup_vectorized\", !6, !7}\n\
             !6 = !{!\"llvm.loop.isvectorized\", i32 1}\n\
-            !7 = !{!\"llvm.loop.unroll.FOLLOWING\"}\n";
+            !7 = !{!\"llvm.loop.unroll.FOLLOWING\"}\n\
+            !8 = !{!\"llvm.loop.vectorize.width\", i32 TOGETHER}\n";
+        // None is as many as the optimiser finds best.
+        let together = together.unwrap_or(0).to_string();
         let following = if is_strip { "full" } else { "runtime.disable" };
-        let text = TEXT.replace("FOLLOWING", following);
+        let text = TEXT
+            .replace("FOLLOWING", following)
+            .replace("TOGETHER", &together);
         let mut module = Module::NULL;
         let mut message = std::ptr::null_mut();
         if LLVMParseIRInContext(
@@ -627,11 +643,12 @@ impl Emitter {
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
-        let variables = Variables::of(graph);
+        let variables = Variables::of(graph, &loops, &differs);
         for of in loops.iter().map(|of| of.with_ways_out(graph)) {
             let of = &of;
             let common = Common::of(graph, of, &differs, &variables);
-            let Some(after) = differs.meeting_after(graph, &loops, of, &common) else {
+            let Some(after) = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side)
+            else {
                 continue;
             };
             let ways_by = differs.ways_by(graph, of, after);
@@ -658,8 +675,16 @@ impl Emitter {
             masked.insert(of.header, Masked { after, inside });
             commons.insert(of.header, Rc::new(common));
         }
+        let mut one_by_one = vec![false; graph.nodes.len()];
+        for of in &loops {
+            if !cuts.keys().any(|(_, to)| *to == of.header) {
+                let nodes = one_by_one.iter_mut().zip(&of.nodes);
+                nodes.for_each(|(one, within)| *one |= within);
+            }
+        }
         let number = self.int(32);
         let mut version = Version {
+            one_by_one,
             homes: vec![None; variables.all.len()],
             outer: HashMap::new(),
             private: HashMap::new(),

@@ -1,8 +1,9 @@
 //! The instructions of a region for one work-item, and where it has the variables at hand.
 
-use super::super::access::{Plain, is_atomic_in_local, plain_operation};
+use super::super::access::{Plain, Registers, gathers_words, is_atomic_in_local, plain_operation};
 use super::super::common::Common;
 use super::super::graph::End;
+use super::super::private::parts_of;
 use super::super::variables::{Variable, is_leaf};
 use super::{Cut, Emitter, Exit, Item, Key, Masked, Strip, Turn, Version, is_atomic};
 use crate::compiler::Fault;
@@ -42,7 +43,8 @@ impl Emitter {
         let flag = self.int(32);
         let any = self.alloca(flag, false);
         LLVMBuildStore(self.builder, self.narrow(0), any);
-        let (accesses, properties) = self.loop_properties(!strip.inner.is_empty())?;
+        let together = self.together(version, header);
+        let (accesses, properties) = self.loop_properties(!strip.inner.is_empty(), together)?;
         let each = self.count(strip.length, 1);
         let item = self.item(strip, each.number, accesses);
         for variable in &alive {
@@ -101,6 +103,24 @@ impl Emitter {
         let after = strip.blocks[&(masked.after, false)];
         LLVMBuildCondBr(self.builder, more, again, after);
         Ok(())
+    }
+
+    /// How many work-items a vector has, where a masked loop reads or writes bytes: as many as it has words. The optimiser would
+    /// have it be half of them if a number of 64 bits is kept, as indices are.
+    fn together(&self, version: &Version<'_>, header: usize) -> Option<u64> {
+        let Registers { numbers, .. } = self.registers;
+        let is_narrow = |of: Type| of.is_integer(8) || of.is_integer(16);
+        let loops = version.graph.loops();
+        let of = loops.iter().find(|of| of.header == header)?;
+        let within = (0..version.graph.nodes.len()).filter(|at| of.nodes[*at]);
+        let mut all = within.flat_map(|at| &version.graph.nodes[at].body);
+        let narrow = all.any(|one| match one.opcode() {
+            Some(op::LOAD) => is_narrow(one.ty()),
+            Some(op::STORE) => is_narrow(LLVMGetOperand(*one, 0).ty()),
+            _ => false,
+        });
+        let length = self.local_size?[0];
+        (narrow && u64::from(length).is_multiple_of(numbers)).then_some(numbers)
     }
 
     /// Places for a loop's counters, with what they begin as. They are no longer variables of each work-item.
@@ -461,9 +481,21 @@ impl Emitter {
             {
                 continue;
             }
-            let copy = self.copied(version, item, at, known, *instruction);
+            let is_narrow = gathers_words()
+                && instruction.opcode() == Some(op::LOAD)
+                && !version.one_by_one[at]
+                && version.differs.is_looked_up(*instruction);
+            let copy = match is_narrow {
+                true => {
+                    let address = LLVMGetOperand(*instruction, 0);
+                    let address = self.resolved(version, item, at, known, address);
+                    self.part_of_word(address, instruction.ty(), item)
+                }
+                false => self.copied(version, item, at, known, *instruction),
+            };
             known.insert(*instruction, copy);
-            if matches!(instruction.opcode(), Some(op::LOAD | op::STORE))
+            if !is_narrow
+                && matches!(instruction.opcode(), Some(op::LOAD | op::STORE))
                 && LLVMGetVolatile(*instruction) == 0
                 && !is_atomic(*instruction)
             {
@@ -497,11 +529,50 @@ impl Emitter {
         if value.opcode() != Some(op::ALLOCA) {
             return self.leaf(value, &item.local, &item.global);
         }
-        self.at(
-            LLVMGetAllocatedType(value),
-            version.private[&value],
-            item.in_group,
-        )
+        let element = match self.side_by_side.bytes(value) {
+            Some(bytes) => self.int(8 * bytes as u32),
+            None => LLVMGetAllocatedType(value),
+        };
+        self.at(element, version.private[&value], item.in_group)
+    }
+
+    /// An address in memory that lies side by side, this far from another one as each work-item counts.
+    fn beside(&self, from: Value, parts: impl Iterator<Item = (Option<Value>, u64)>) -> Value {
+        let mut distance = self.wide(0);
+        for (index, bytes) in parts {
+            let part = match index {
+                Some(index) => {
+                    let index = LLVMBuildCast(self.builder, op::SEXT, index, self.int(64), UNNAMED);
+                    self.operate(op::MUL, index, self.wide(bytes))
+                }
+                None => self.wide(bytes),
+            };
+            distance = self.operate(op::ADD, distance, part);
+        }
+        let distance = self.operate(op::MUL, distance, self.count);
+        self.at(self.int(8), from, distance)
+    }
+
+    /// A byte, or two, as a part of the word that it lies in: processors gather words alone. A word that is aligned is there as a
+    /// whole if a part of it is.
+    fn part_of_word(&self, address: Value, of: Type, item: &Item) -> Value {
+        let number = LLVMBuildCast(self.builder, op::PTR_TO_INT, address, self.int(64), UNNAMED);
+        let within = self.operate(op::AND, number, self.wide(3));
+        let back = self.operate(op::SUB, self.wide(0), within);
+        let start = LLVMBuildGEP2(
+            self.builder,
+            self.int(8),
+            address,
+            &raw const back,
+            1,
+            UNNAMED,
+        );
+        let word = self.load(self.int(32), start);
+        LLVMSetAlignment(word, 4);
+        self.independent(word, item);
+        let bits = self.operate(op::SHL, self.narrowed(within), self.narrow(3));
+        let part = self.operate(op::LSHR, word, bits);
+        LLVMBuildCast(self.builder, op::TRUNC, part, of, UNNAMED)
     }
 
     /// A copy of an instruction, with what its operands are here.
@@ -526,11 +597,32 @@ impl Emitter {
         {
             return result;
         }
+        if self.side_by_side.bytes(instruction).is_some()
+            && let Some(parts) = parts_of(instruction, self.layout)
+        {
+            let mut indices = instruction.operands().zip(&operands).skip(1);
+            let parts = parts.into_iter().map(|part| {
+                let index = part.index.and_then(|index| {
+                    let (_, copy) = indices.find(|(one, _)| *one == index)?;
+                    Some(*copy)
+                });
+                (index, part.bytes)
+            });
+            return self.beside(operands[0], parts);
+        }
         let copy = LLVMInstructionClone(instruction);
         for (index, operand) in operands.into_iter().enumerate() {
             LLVMSetOperand(copy, index as u32, operand);
         }
         LLVMInsertIntoBuilder(self.builder, copy);
+        let address = match instruction.opcode() {
+            Some(op::LOAD) => Some(LLVMGetOperand(instruction, 0)),
+            Some(op::STORE) => Some(LLVMGetOperand(instruction, 1)),
+            _ => None,
+        };
+        if let Some(bytes) = address.and_then(|address| self.side_by_side.bytes(address)) {
+            LLVMSetAlignment(copy, bytes as u32);
+        }
         if self.cyclic.contains(&instruction) && copy.ty().kind() == kind::INTEGER {
             return self.going_around(copy);
         }

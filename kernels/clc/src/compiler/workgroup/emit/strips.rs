@@ -264,7 +264,7 @@ impl Emitter {
     ) -> Result<BTreeSet<(Option<Cut>, usize)>, Fault> {
         let (start, from_outer) = key;
         let alive: Vec<usize> = version.variables.alive[start].iter().collect();
-        let (accesses, properties) = self.loop_properties(!strip.inner.is_empty())?;
+        let (accesses, properties) = self.loop_properties(!strip.inner.is_empty(), None)?;
         let each = self.count(part.length, 1);
         let number = match part.first {
             Some(first) => self.sum(first, each.number),

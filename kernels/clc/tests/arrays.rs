@@ -1,0 +1,201 @@
+//! Arrays of a work-item's own that an index reaches, and bytes that are looked up in tables.
+
+mod support;
+
+use quipu_clc::{Output, Program};
+use support::{Launch, program};
+
+/// What the optimiser makes of a kernel for groups of this size.
+fn optimised(program: &Program, kernel: &str, local: [u32; 3]) -> String {
+    let text = match program.emit(kernel, Some(local), Output::Optimised) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => panic!("{error}"),
+    };
+    let start = text.find("define void @quipu_run_groups");
+    text[start.unwrap_or(0)..].to_owned()
+}
+
+/// True if the processor gathers words, and masks bytes.
+fn has_wide_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Numbers of 32 bits, the same each time.
+fn numbers(count: usize) -> Vec<u32> {
+    let mut state = 12345_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state >> 7
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+#[test]
+fn an_insertion_of_bytes_is_of_vectors() {
+    let Some(program) = program(
+        "kernel void middle(int n, global const uchar *in, global uchar *out) {
+            int x = get_global_id(0);
+            uchar sorted[25];
+            for (int k = 0; k < n; k++) {
+                uchar value = in[k * get_global_size(0) + x];
+                int at = k;
+                while (at > 0 && sorted[at - 1] > value) {
+                    sorted[at] = sorted[at - 1];
+                    at--;
+                }
+                sorted[at] = value;
+            }
+            out[x] = sorted[n / 2];
+        }",
+    ) else {
+        return;
+    };
+    let text = optimised(&program, "middle", [32, 1, 1]);
+    assert!(
+        !has_wide_vectors() || text.contains("x i8> @llvm.masked.load"),
+        "{text}"
+    );
+    let (n, items) = (25, 96);
+    let input: Vec<u8> = numbers(n * items).iter().map(|x| *x as u8).collect();
+    for local in [32, 3, 96] {
+        let out = vec![0_u8; items];
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.value(n as i32);
+        launch.memory(&input);
+        launch.memory(&out);
+        launch.run(&program, "middle");
+        for (x, out) in out.iter().enumerate() {
+            let mut all: Vec<u8> = (0..n).map(|k| input[k * items + x]).collect();
+            all.sort_unstable();
+            assert_eq!(*out, all[n / 2], "work-item {x} of groups of {local}");
+        }
+    }
+}
+
+#[test]
+fn the_same_element_of_all_work_items_is_one_vector() {
+    let Some(program) = program(
+        "typedef struct { uint count; float sum; } Pair;
+        kernel void pairs(int n, global const uint *in, global uint *out) {
+            uint x = get_global_id(0);
+            Pair all[8];
+            for (int k = 0; k < n; k++) {
+                all[k & 7].count = in[k * get_global_size(0) + x];
+                all[k & 7].sum = (float)(all[k & 7].count & 255);
+            }
+            out[x] = all[n & 7].count + (uint)all[(n + 1) & 7].sum;
+        }
+        kernel void mixed(global const uint *in, global uint *out) {
+            uint x = get_global_id(0) + get_global_size(0) * get_global_id(1), number = in[x];
+            uint words[5]; union { uint word; uchar bytes[4]; } both[3]; ushort near[7]; long far[3];
+            for (int k = 0; k < 5; k++) words[k] = number + k;
+            for (int k = 0; k < 3; k++) { both[k].word = number * (k + 1); far[k] = -(long)number - k; }
+            for (int k = 0; k < 7; k++) near[k] = number >> k;
+            for (int k = 0; k < 6; k++) {
+                uint at = number >> k;
+                words[at % 5] += near[at % 7];
+                both[at % 3].bytes[at & 3] += k;
+                near[(at + 1) % 7] ^= words[(at + 2) % 5];
+                far[at % 3] += near[at % 7];
+            }
+            uint sum = 0;
+            for (int k = 0; k < 5; k++) sum = sum * 31 + words[k];
+            for (int k = 0; k < 3; k++) sum = sum * 31 + both[k].word + (uint)far[k] + (uint)(far[k] >> 32);
+            for (int k = 0; k < 7; k++) sum = sum * 31 + near[k];
+            out[x] = sum;
+        }",
+    ) else {
+        return;
+    };
+    let text = optimised(&program, "pairs", [32, 1, 1]);
+    assert!(!text.contains("llvm.masked.gather"), "{text}");
+    let (n, items) = (20, 64);
+    let input = numbers(n * items);
+    let out = vec![0_u32; items];
+    let mut launch = Launch::new([items, 1, 1], [32, 1, 1]);
+    launch.value(n as i32);
+    launch.memory(&input);
+    launch.memory(&out);
+    launch.run(&program, "pairs");
+    for (x, out) in out.iter().enumerate() {
+        // The last turns that wrote the two elements.
+        let last = |element: usize| (0..n).rev().find(|k| k % 8 == element % 8).unwrap_or(0);
+        let number = |k: usize| input[k * items + x];
+        let wanted = number(last(n)).wrapping_add(number(last(n + 1)) & 255);
+        assert_eq!(*out, wanted, "work-item {x}");
+    }
+
+    let mut launch = Launch::new([8, 8, 1], [4, 4, 1]);
+    let out = vec![0_u32; items];
+    launch.memory(&input);
+    launch.memory(&out);
+    launch.run(&program, "mixed");
+    for (number, out) in input.iter().copied().zip(&out) {
+        let mut words: [u32; 5] = std::array::from_fn(|k| number + k as u32);
+        let mut both: [[u8; 4]; 3] =
+            std::array::from_fn(|k| number.wrapping_mul(k as u32 + 1).to_le_bytes());
+        let mut far: [i64; 3] = std::array::from_fn(|k| -i64::from(number) - k as i64);
+        let mut near: [u16; 7] = std::array::from_fn(|k| (number >> k) as u16);
+        for k in 0..6 {
+            let at = (number >> k) as usize;
+            words[at % 5] = words[at % 5].wrapping_add(near[at % 7].into());
+            let byte = &mut both[at % 3][at & 3];
+            *byte = byte.wrapping_add(k);
+            near[(at + 1) % 7] ^= words[(at + 2) % 5] as u16;
+            far[at % 3] += i64::from(near[at % 7]);
+        }
+        let mut sum = 0_u32;
+        let mut add = |part: u32| sum = sum.wrapping_mul(31).wrapping_add(part);
+        words.into_iter().for_each(&mut add);
+        for (bytes, far) in both.into_iter().zip(far) {
+            let word = u32::from_le_bytes(bytes);
+            add(word
+                .wrapping_add(far as u32)
+                .wrapping_add((far >> 32) as u32));
+        }
+        near.into_iter().for_each(|near| add(near.into()));
+        assert_eq!(*out, sum, "{number}");
+    }
+}
+
+#[test]
+fn bytes_that_are_looked_up_are_gathered() {
+    let Some(program) = program(
+        "kernel void look(global const uint *in, global const uchar *table, global const short *near, global uint *out) {
+            uint x = get_global_id(0), at = in[x] & 255;
+            out[x] = table[(table[at] + x) & 255] * 1000 + table[at] + (uint)near[table[at]];
+        }",
+    ) else {
+        return;
+    };
+    let text = optimised(&program, "look", [64, 1, 1]);
+    assert!(
+        !has_wide_vectors() || text.contains("i32> @llvm.masked.gather"),
+        "{text}"
+    );
+    let items = 256;
+    let input = numbers(items);
+    let bytes: Vec<u8> = numbers(264).iter().map(|x| *x as u8).collect();
+    let near: Vec<i16> = numbers(256).iter().map(|x| *x as i16).collect();
+    // Tables begin anywhere in a word.
+    for start in 0..4 {
+        let table = &bytes[start..start + 256];
+        let out = vec![0_u32; items];
+        let mut launch = Launch::new([items, 1, 1], [64, 1, 1]);
+        launch.memory(&input);
+        launch.memory(table);
+        launch.memory(&near);
+        launch.memory(&out);
+        launch.run(&program, "look");
+        for (x, out) in out.iter().enumerate() {
+            let byte = table[(input[x] & 255) as usize];
+            let other = table[(usize::from(byte) + x) & 255];
+            let wanted = (u32::from(other) * 1000 + u32::from(byte))
+                .wrapping_add(i32::from(near[usize::from(byte)]) as u32);
+            assert_eq!(*out, wanted, "work-item {x}, table from {start}");
+        }
+    }
+}
