@@ -478,42 +478,10 @@ fn is_call_of(user: Value, function: Value) -> bool {
 
 /// True if a function that is not there is one that the passes or the machine's libraries have.
 fn is_known(name: &str) -> bool {
-    // The functions of libm that the built-in functions are made of.
-    const LIBM: [&str; 25] = [
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "cbrt",
-        "expm1",
-        "log1p",
-        "exp10",
-        "erf",
-        "erfc",
-        "tgamma",
-        "lgamma",
-        "logb",
-        "atan2",
-        "fmod",
-        "remainder",
-        "hypot",
-        "fdim",
-        "nextafter",
-    ];
-    const MORE: [&str; 5] = ["ldexp", "ilogb", "frexp", "lgamma_r", "lgammaf_r"];
-    let single = name.strip_suffix('f').unwrap_or(name);
     name.starts_with("llvm.")
         || name.starts_with("__q_")
+        || name.starts_with(library::MATHEMATICS)
         || name == "printf"
-        || [name, single]
-            .iter()
-            .any(|name| LIBM.contains(name) || MORE.contains(name))
 }
 
 /// Refuses a program that calls what is not there, or calls itself.
