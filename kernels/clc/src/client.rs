@@ -2,7 +2,7 @@
 
 use crate::child;
 use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};
-use crate::compiler::{Answer, Output, Request, Scratch, receive, send};
+use crate::compiler::{Answer, Output, Request, Scratch, clang_for, receive, send, text_for};
 use crate::metadata::{KernelInfo, Layout};
 use crate::spirv::SpirV;
 use quipu_device_queue::disk::{self, Key};
@@ -197,18 +197,19 @@ impl Described {
 /// What the compiler says of a text.
 pub(crate) fn describe(source: &str, options: &[String]) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
-    let text = match is_whole(source) {
-        true => source.to_owned(),
-        false => preprocessed(tools, source, options),
+    let key = match is_whole(source) {
+        true => Some(source.to_owned()),
+        false => preprocessed(tools, source, None, options),
     };
-    let key = Key::new(identity(tools), &format!("{options:?}"), &text);
+    let said = format!("{options:?}");
+    let key = key.map(|text| Key::new(identity(tools), &said, &text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
         options: options.to_vec(),
         library: cache_folder(),
     };
-    Described::of(ask(&key, &request, &[])?)
+    Described::of(ask(key.as_ref(), &request, &[])?)
 }
 
 /// The bitcode of a text that is to be linked with others, and warnings. The headers are files that it may include, by their names.
@@ -218,46 +219,70 @@ pub(crate) fn unit(
     headers: &[(String, String)],
 ) -> Result<(Vec<u8>, String), ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
-    let failed = |error: std::io::Error| ClcError::Failed(error.to_string());
-    let mut options = options.to_vec();
-    let said = format!("unit {options:?}");
+    let said = format!("unit {options:?} {headers:?}");
     let folder = match headers.is_empty() {
         true => None,
-        false => Some(Scratch::new().map_err(failed)?),
+        false => Some(with_headers(&text_for(source, options), headers)?),
     };
-    for ((name, text), folder) in headers.iter().zip(folder.iter().cycle()) {
+    let place = folder.as_ref().map(|folder| folder.path());
+    let file = place.map(|place| place.join(TEXT));
+    let mut options = options.to_vec();
+    if let Some(place) = place {
+        let headers = place.join(HEADERS);
+        let headers = headers.display();
+        // They are looked for first, whatever the working folder has.
+        let folders = [
+            format!("-iquote{headers}"),
+            "-iquote.".to_owned(),
+            format!("-I{headers}"),
+        ];
+        options.splice(0..0, folders);
+    }
+    let text = match is_whole(source) {
+        true => Some(source.to_owned()),
+        false => preprocessed(tools, source, file.as_deref(), &options),
+    };
+    // Where the headers lie for the moment makes no difference.
+    let text = text.map(|text| match place {
+        Some(place) => text.replace(&place.display().to_string(), ""),
+        None => text,
+    });
+    let key = text.map(|text| Key::new(identity(tools), &said, &text));
+    let request = Request::Unit {
+        tools: tools.clone(),
+        source: source.to_owned(),
+        file,
+        options,
+    };
+    as_unit(ask(key.as_ref(), &request, &[])?)
+}
+
+/// The name of a text in a folder with its headers: one that no text includes.
+const TEXT: &str = "text/of the program";
+/// The folder of its headers there.
+const HEADERS: &str = "headers";
+
+/// A folder with a text and the headers that it may include, by their names. The text is in a file of its own, because the
+/// compiler looks for files in the folder of a text first.
+fn with_headers(text: &str, headers: &[(String, String)]) -> Result<Scratch, ClcError> {
+    let failed = |error: std::io::Error| ClcError::Failed(error.to_string());
+    let folder = Scratch::new().map_err(failed)?;
+    let put = |name: &Path, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder.path())).map_err(failed)?;
+        std::fs::write(path, text).map_err(failed)
+    };
+    put(Path::new(TEXT), text)?;
+    for (name, text) in headers {
         let mut parts = Path::new(name).components();
         if !parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err(ClcError::Refused(format!(
                 "header '{name}': its name leads elsewhere; use a name as in #include \"folder/name.h\""
             )));
         }
-        let path = folder.path().join(name);
-        std::fs::create_dir_all(path.parent().unwrap_or(folder.path())).map_err(failed)?;
-        std::fs::write(path, text).map_err(failed)?;
+        put(&Path::new(HEADERS).join(name), text)?;
     }
-    // They are looked for first.
-    let place = folder.as_ref().map(|folder| folder.path().display());
-    options.splice(0..0, place.as_ref().map(|place| format!("-I{place}")));
-    let text = match is_whole(source) {
-        true => source.to_owned(),
-        false => preprocessed(tools, source, &options),
-    };
-    // Where the headers lie for the moment makes no difference.
-    let text = match place {
-        Some(place) => text.replace(&place.to_string(), ""),
-        None => text,
-    };
-    let request = Request::Unit {
-        tools: tools.clone(),
-        source: source.to_owned(),
-        options,
-    };
-    as_unit(ask(
-        &Key::new(identity(tools), &said, &text),
-        &request,
-        &[],
-    )?)
+    Ok(folder)
 }
 
 /// The bitcode of a module of SPIR-V, and warnings.
@@ -268,11 +293,8 @@ pub(crate) fn translated(module: &SpirV) -> Result<(Vec<u8>, String), ClcError> 
     let request = Request::Translate {
         tools: tools.clone(),
     };
-    as_unit(ask(
-        &bitcode_key(tools, "translate", &module),
-        &request,
-        &module,
-    )?)
+    let key = bitcode_key(tools, "translate", &module);
+    as_unit(ask(Some(&key), &request, &module)?)
 }
 
 /// The bitcode of several texts as that of one.
@@ -285,7 +307,7 @@ pub(crate) fn link(units: &[&[u8]]) -> Result<Vec<u8>, ClcError> {
         tools: tools.clone(),
         lengths,
     };
-    as_unit(ask(&key, &request, &bytes)?).map(|(bitcode, _)| bitcode)
+    as_unit(ask(Some(&key), &request, &bytes)?).map(|(bitcode, _)| bitcode)
 }
 
 fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
@@ -303,7 +325,7 @@ pub(crate) fn read(bitcode: &[u8]) -> Result<Described, ClcError> {
         library: cache_folder(),
     };
     let key = bitcode_key(tools, "read", bitcode);
-    Described::of(ask(&key, &request, bitcode)?)
+    Described::of(ask(Some(&key), &request, bitcode)?)
 }
 
 /// The key of what is made of bitcode. That is no text; two that are one text when what is none is left out also have one
@@ -323,7 +345,7 @@ pub(crate) fn variables(bitcode: &[u8]) -> Result<Vec<u8>, ClcError> {
         tools: tools.clone(),
     };
     let key = bitcode_key(tools, "variables", bitcode);
-    match ask(&key, &request, bitcode)? {
+    match ask(Some(&key), &request, bitcode)? {
         (Answer::Variables, object) => Ok(object),
         _ => Err(unexpected()),
     }
@@ -345,7 +367,7 @@ pub(crate) fn compile(
         local_size,
         output,
     };
-    match ask(&key, &request, bitcode)? {
+    match ask(Some(&key), &request, bitcode)? {
         (Answer::Compiled(layout), bytes) => Ok((layout, bytes)),
         _ => Err(unexpected()),
     }
@@ -370,23 +392,27 @@ pub(crate) fn is_whole(source: &str) -> bool {
         .any(|name| joined.contains(name))
 }
 
-/// A text with all that it includes; itself if there is an error in it, which the compiler then tells of.
-fn preprocessed(tools: &Tools, source: &str, options: &[String]) -> String {
-    let mut command = Command::new(&tools.clang);
+/// A text with all that the compiler will include; none if there is an error in it, which the compiler then tells of. The
+/// text is in a file, or is `source`.
+fn preprocessed(
+    tools: &Tools,
+    source: &str,
+    file: Option<&Path>,
+    options: &[String],
+) -> Option<String> {
+    let mut command = clang_for(tools, options);
     command
-        .args(["-x", "cl", "-target", "spir64", "-E", "-w"])
-        .args(options)
-        .args(["-o", "-", "-"]);
-    match child::run(command, source.as_bytes()) {
-        Ok(output) if !output.has_failed() => String::from_utf8_lossy(&output.stdout).into_owned(),
-        _ => source.to_owned(),
-    }
+        .args(["-E", "-w", "-o", "-"])
+        .arg(file.unwrap_or(Path::new("-")));
+    let output = child::run(command, text_for(source, options).as_bytes()).ok()?;
+    (!output.has_failed()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What the compiler answers to a request: from disk if it was asked before.
-fn ask(key: &Key, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
-    let folder = cache_folder();
-    if let Some(kept) = folder.as_deref().and_then(|folder| disk::load(folder, key))
+/// What the compiler answers to a request: from disk if it was asked before with the key. Without one nothing is kept.
+fn ask(key: Option<&Key>, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
+    let kept = key.and_then(|key| Some((cache_folder()?, key)));
+    if let Some((folder, key)) = &kept
+        && let Some(kept) = disk::load(folder, key)
         && let Some((answer, bytes)) = receive::<Answer>(&kept)
     {
         return Ok((answer, bytes.to_vec()));
@@ -407,7 +433,7 @@ fn ask(key: &Key, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), 
         Answer::Failed(text) => return Err(ClcError::Failed(text)),
         _ => {}
     }
-    if let Some(Err(error)) = folder.map(|folder| disk::store(&folder, key, &output.stdout)) {
+    if let Some(Err(error)) = kept.map(|(folder, key)| disk::store(&folder, key, &output.stdout)) {
         tracing::debug!(%error, "a compiled program is not kept");
     }
     Ok((answer, bytes.to_vec()))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Options that clang need not be told of. Code is optimised whatever they say, and numbers that are denormal are kept. Some are
 /// those of other compilers of OpenCL C, which programs pass to each that they meet.
-const CHANGES_NOTHING: [&str; 22] = [
+const CHANGES_NOTHING: [&str; 20] = [
     "-cl-no-subgroup-ifp",
     "-cl-kernel-arg-info",
     "-cl-denorms-are-zero",
@@ -21,10 +21,8 @@ const CHANGES_NOTHING: [&str; 22] = [
     "-O5",
     "-Ofast",
     "-Os",
-    "-fbin-exe",
-    "-fno-bin-exe",
-    "-fno-bin-llvmir",
-    "-fno-bin-source",
+    "-gline-tables-only",
+    "-fno-alias",
     "-m64",
     "-save-temps",
     "-ffast-math",
@@ -34,7 +32,11 @@ const CHANGES_NOTHING: [&str; 22] = [
 const OF_VENDORS: [&str; 5] = ["-cl-amd-", "-cl-intel-", "-cl-nv-", "-cl-qcom-", "-qcom-"];
 
 /// Options that clang is told of as they are.
-const OF_CLANG: [&str; 8] = [
+const OF_CLANG: [&str; 12] = [
+    "-ffp-contract=fast",
+    "-ffp-contract=fast-honor-pragmas",
+    "-ffp-contract=off",
+    "-ffp-contract=on",
     "-cl-single-precision-constant",
     "-cl-fp32-correctly-rounded-divide-sqrt",
     "-cl-uniform-work-group-size",
@@ -45,29 +47,32 @@ const OF_CLANG: [&str; 8] = [
     "-cl-fast-relaxed-math",
 ];
 
-/// Versions of the language that clang knows, without regard to case.
-const VERSIONS: [&str; 9] = [
-    "cl",
-    "cl1.0",
-    "cl1.1",
-    "cl1.2",
-    "cl2.0",
-    "cl3.0",
-    "clc++",
-    "clc++1.0",
-    "clc++2021",
+/// Versions of the language, and what clang calls them, without regard to case. OpenCL 2.1 and 2.2 have the language of 2.0.
+const VERSIONS: [(&str, &str); 11] = [
+    ("cl", "cl"),
+    ("cl1.0", "cl1.0"),
+    ("cl1.1", "cl1.1"),
+    ("cl1.2", "cl1.2"),
+    ("cl2.0", "cl2.0"),
+    ("cl2.1", "cl2.0"),
+    ("cl2.2", "cl2.0"),
+    ("cl3.0", "cl3.0"),
+    ("clc++", "clc++"),
+    ("clc++1.0", "clc++1.0"),
+    ("clc++2021", "clc++2021"),
 ];
+
+/// What clang calls a version of the language.
+fn version(said: &str) -> Option<&'static str> {
+    // It takes either case, and none that is mixed.
+    let is_upper = said == said.to_uppercase();
+    let said = if is_upper { &said.to_lowercase() } else { said };
+    let mut versions = VERSIONS.into_iter();
+    versions.find_map(|(version, of_clang)| (version == said).then_some(of_clang))
+}
 
 /// True if an option is one that OpenCL has, or that people use with its compilers and that does no harm.
 fn is_taken(word: &str) -> bool {
-    if let Some(version) = word.strip_prefix("-cl-std=") {
-        // clang takes either case, and none that is mixed.
-        let version = match version == version.to_uppercase() {
-            true => version.to_lowercase(),
-            false => version.to_owned(),
-        };
-        return VERSIONS.contains(&version.as_str());
-    }
     // `-Wl,…` and the like are for programs that clang starts.
     let is_of_warnings = |word: &str| {
         word.starts_with("-W") && !word.contains(',') || ["-w", "-pedantic"].contains(&word)
@@ -77,6 +82,7 @@ fn is_taken(word: &str) -> bool {
         || word.starts_with("-U")
         || word.starts_with("-cl-ext=")
         || is_of_a_vendor(word)
+        || is_of_binaries(word)
         || CHANGES_NOTHING.contains(&word)
         || OF_CLANG.contains(&word)
         || is_of_warnings(word)
@@ -85,6 +91,12 @@ fn is_taken(word: &str) -> bool {
 /// True if an option is one of another vendor's.
 fn is_of_a_vendor(word: &str) -> bool {
     OF_VENDORS.iter().any(|start| word.starts_with(start))
+}
+
+/// True if an option says what AMD's binaries have.
+fn is_of_binaries(word: &str) -> bool {
+    let flag = word.strip_prefix("-f");
+    flag.is_some_and(|flag| flag.strip_prefix("no-").unwrap_or(flag).starts_with("bin-"))
 }
 
 /// The options that clang is to be given, of those that OpenCL has.
@@ -110,12 +122,23 @@ fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, Cl
             options.push(format!("{word}{value}"));
             continue;
         }
+        if word == "-s" {
+            // Intel's name of the file that the text is from, for debuggers.
+            words.next().ok_or(ClcError::Option(word))?;
+            continue;
+        }
+        if let Some(said) = word.strip_prefix("-cl-std=") {
+            let version = version(said).ok_or_else(|| ClcError::Option(word.clone()))?;
+            options.push(format!("-cl-std={version}"));
+            continue;
+        }
         if !is_taken(&word) {
             return Err(ClcError::Option(word));
         }
         let is_told = !CHANGES_NOTHING.contains(&word.as_str())
             && !word.starts_with("-cl-ext=")
-            && !is_of_a_vendor(&word);
+            && !is_of_a_vendor(&word)
+            && !is_of_binaries(&word);
         if is_told {
             options.push(word);
         }
@@ -167,13 +190,20 @@ pub fn checked_options(text: &str) -> Result<(), ClcError> {
     of_language(others, &["cl", "clc", "spir"]).map(|_| ())
 }
 
-/// The words of a text, of which quotes keep some together.
+/// The words of a text, of which quotes keep some together. A backslash takes its meaning from a blank, a quote or another
+/// backslash, and is itself before others, as those of paths are; within single quotes it always is.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
     let (mut quote, mut any) = (None, false);
-    for c in text.chars() {
+    let mut letters = text.chars().peekable();
+    while let Some(c) = letters.next() {
+        let is_plain = |next: &char| next.is_whitespace() || matches!(next, '"' | '\'' | '\\');
         match (quote, c) {
+            (None | Some('"'), '\\') => {
+                word.push(letters.next_if(is_plain).unwrap_or(c));
+                any = true;
+            }
             (Some(open), c) if c == open => quote = None,
             (None, '"' | '\'') => (quote, any) = (Some(c), true),
             (None, c) if c.is_whitespace() => {
@@ -208,6 +238,57 @@ mod tests {
     }
 
     #[test]
+    fn options_that_say_what_binaries_have_and_who_debugs_change_nothing() {
+        let taken = options(
+            "-fno-bin-amdil -fbin-source -fbin-llvmir -fbin-amdil -fbin-as -fno-bin-exe -fbin-hsail -g -s \"a file.cl\" \
+             -fno-alias -gline-tables-only -ffp-contract=off -DH",
+        );
+        assert_eq!(taken.unwrap(), ["-ffp-contract=off", "-DH"]);
+        for bad in [
+            "-s",
+            "-fbin",
+            "-fno-bin",
+            "-fbins",
+            "-bin-source",
+            "-ffp-contract=",
+            "-ffp-contract=no",
+        ] {
+            assert!(matches!(options(bad), Err(ClcError::Option(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_backslash_keeps_a_blank_or_a_quote_within_a_word() {
+        let taken = options(
+            r#"-I /a\ b -DS=\"ab\" -D T="\"a b\"" -DU='\"' -DV=\'c\' -I"C:\files\cl" -DW=\\n -DX=a\"#,
+        );
+        assert_eq!(
+            taken.unwrap(),
+            [
+                "-I/a b",
+                r#"-DS="ab""#,
+                r#"-DT="a b""#,
+                r#"-DU=\""#,
+                "-DV='c'",
+                r"-IC:\files\cl",
+                r"-DW=\n",
+                r"-DX=a\",
+            ]
+        );
+        assert_eq!(folders(r"-I /a\ b"), [PathBuf::from("/a b")]);
+    }
+
+    #[test]
+    fn versions_without_a_language_of_their_own_have_that_of_another() {
+        let taken = options("-cl-std=CL2.1 -cl-std=cl2.2 -cl-std=CL3.0 -cl-std=CLC++2021");
+        let versions = ["cl2.0", "cl2.0", "cl3.0", "clc++2021"];
+        assert_eq!(
+            taken.unwrap(),
+            versions.map(|version| format!("-cl-std={version}"))
+        );
+    }
+
+    #[test]
     fn options_of_modules_are_taken_for_those_alone() {
         let of_modules = [
             "-x spir -spir-std=1.2",
@@ -239,7 +320,7 @@ mod tests {
                 "-Wall",
                 "-Werror=unused",
                 "-w",
-                "-cl-std=CL3.0",
+                "-cl-std=cl3.0",
                 "-cl-std=cl1.2",
             ]
         );

@@ -11,6 +11,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
@@ -397,20 +398,20 @@ impl Variables {
 }
 
 /// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a
-/// file for as long as it takes to load it.
+/// file for as long as it takes to load it. Neither is open afterwards.
 struct Loaded {
     library: libloading::Library,
-    /// Kept as long as the library: the loader knows libraries by their paths, and this one's is that of the file's number.
-    _file: Option<std::fs::File>,
 }
 
 impl Loaded {
     fn new(object: &[u8]) -> Result<Self, ClcError> {
         #[cfg(target_os = "linux")]
         mathematics();
-        let (path, file) = match nameless(object) {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (path, file) = match nameless(object, number) {
             Some((path, file)) => (path, Some(file)),
-            None => (named(object)?, None),
+            None => (named(object, number)?, None),
         };
         // SAFETY: the code was made by the compiler, and has no initialisers.
         let library = unsafe { libloading::Library::new(&path) };
@@ -419,7 +420,6 @@ impl Loaded {
         }
         Ok(Self {
             library: library.map_err(|error| not_loaded(&error))?,
-            _file: file,
         })
     }
 }
@@ -428,9 +428,9 @@ fn not_loaded(error: &dyn fmt::Display) -> ClcError {
     ClcError::Failed(format!("its code is not loaded: {error}"))
 }
 
-/// A file without a name that holds the code, and its path.
+/// A file without a name that holds the code, and a path to it that no file of another number has.
 #[cfg(target_os = "linux")]
-fn nameless(object: &[u8]) -> Option<(PathBuf, std::fs::File)> {
+fn nameless(object: &[u8], number: u64) -> Option<(PathBuf, std::fs::File)> {
     use std::io::Write;
     use std::os::fd::{AsRawFd, FromRawFd};
     // SAFETY: a name that ends with a zero.
@@ -441,21 +441,23 @@ fn nameless(object: &[u8]) -> Option<(PathBuf, std::fs::File)> {
     // SAFETY: it was just made, and is nobody else's.
     let mut file = unsafe { std::fs::File::from_raw_fd(made) };
     file.write_all(object).ok()?;
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    // The loader knows libraries by their paths as they are written, and the next file may have this one's descriptor.
+    let number: String = format!("{number:b}")
+        .chars()
+        .map(|digit| if digit == '0' { "/." } else { "//." })
+        .collect();
+    let path = format!("/proc/self{number}/fd/{}", file.as_raw_fd());
     Some((path.into(), file))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nameless(_object: &[u8]) -> Option<(PathBuf, std::fs::File)> {
+fn nameless(_object: &[u8], _number: u64) -> Option<(PathBuf, std::fs::File)> {
     None
 }
 
 /// A file that holds the code, which nobody else can have made before.
-fn named(object: &[u8]) -> Result<PathBuf, ClcError> {
+fn named(object: &[u8], number: u64) -> Result<PathBuf, ClcError> {
     use std::io::Write;
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("quipu-kernel-{}-{number}.so", std::process::id());
     let path = std::env::temp_dir().join(name);
     // Left over from a process that had the same number and was killed.

@@ -149,14 +149,16 @@ OVER void wait_group_events(int count, __attribute__((address_space(4))) event_t
 #define SCALARS3(name, body) \
     OVER float name(float a, float b, float c) { typedef float real; return body; } MAP3(name, float, float, float, float) \
     OVER double name(double a, double b, double c) { typedef double real; return body; } MAP3(name, double, double, double, double)
-#define LIBM1(name, symbol) \
-    PURE float __q_f_##name(float) __asm__(#symbol "f"); \
-    PURE double __q_d_##name(double) __asm__(#symbol); \
+// The system's have names of their own until a kernel is compiled: those of C are the program's to give.
+#define SYSTEM(symbol) __asm__("quipu.math." symbol)
+#define LIBM1(name) \
+    PURE float __q_f_##name(float) SYSTEM(#name "f"); \
+    PURE double __q_d_##name(double) SYSTEM(#name); \
     OVER float name(float a) { return __q_f_##name(a); } MAP1(name, float, float) \
     OVER double name(double a) { return __q_d_##name(a); } MAP1(name, double, double)
-#define LIBM2(name, symbol) \
-    PURE float __q_f_##name(float, float) __asm__(#symbol "f"); \
-    PURE double __q_d_##name(double, double) __asm__(#symbol); \
+#define LIBM2(name) \
+    PURE float __q_f_##name(float, float) SYSTEM(#name "f"); \
+    PURE double __q_d_##name(double, double) SYSTEM(#name); \
     OVER float name(float a, float b) { return __q_f_##name(a, b); } MAP2(name, float, float, float) \
     OVER double name(double a, double b) { return __q_d_##name(a, b); } MAP2(name, double, double, double)
 
@@ -179,7 +181,7 @@ EITHER1(sin) EITHER1(cos) EITHER1(exp) EITHER1(exp2) EITHER1(log) EITHER1(log2) 
 OVER float pow(float a, float b) { return __q_pow(a, b); } MAP2(pow, float, float, float)
 OVER double pow(double a, double b) { return __builtin_elementwise_pow(a, b); } MAP2(pow, double, double, double)
 #define SYSTEM1(name) \
-    PURE double __q_d_##name(double) __asm__(#name); \
+    PURE double __q_d_##name(double) SYSTEM(#name); \
     OVER float name(float a) { return __q_##name(a); } MAP1(name, float, float) \
     OVER double name(double a) { return __q_d_##name(a); } MAP1(name, double, double)
 SYSTEM1(tan) SYSTEM1(tanh) SYSTEM1(exp10)
@@ -193,11 +195,11 @@ SCALARS3(fma, __builtin_elementwise_fma(a, b, c))
 #pragma OPENCL FP_CONTRACT ON
 SCALARS3(mad, a * b + c)
 #pragma OPENCL FP_CONTRACT OFF
-LIBM1(asin, asin) LIBM1(acos, acos) LIBM1(atan, atan)
-LIBM1(sinh, sinh) LIBM1(cosh, cosh) LIBM1(asinh, asinh) LIBM1(acosh, acosh) LIBM1(atanh, atanh)
-LIBM1(cbrt, cbrt) LIBM1(expm1, expm1) LIBM1(log1p, log1p) LIBM1(erf, erf) LIBM1(erfc, erfc)
-LIBM1(tgamma, tgamma) LIBM1(lgamma, lgamma) LIBM1(logb, logb)
-LIBM2(atan2, atan2) LIBM2(fmod, fmod) LIBM2(remainder, remainder) LIBM2(hypot, hypot) LIBM2(fdim, fdim) LIBM2(nextafter, nextafter)
+LIBM1(asin) LIBM1(acos) LIBM1(atan)
+LIBM1(sinh) LIBM1(cosh) LIBM1(asinh) LIBM1(acosh) LIBM1(atanh)
+LIBM1(cbrt) LIBM1(expm1) LIBM1(log1p) LIBM1(erf) LIBM1(erfc)
+LIBM1(tgamma) LIBM1(lgamma) LIBM1(logb)
+LIBM2(atan2) LIBM2(fmod) LIBM2(remainder) LIBM2(hypot) LIBM2(fdim) LIBM2(nextafter)
 #define PI 3.14159265358979323846
 SCALARS1(asinpi, asin(a) / (real)PI)
 SCALARS1(acospi, acos(a) / (real)PI)
@@ -221,10 +223,10 @@ SCALARS1(sinpi, (real)__q_sinpi(a))
 SCALARS1(cospi, (real)__q_cospi(a))
 SCALARS1(tanpi, (real)(__q_sinpi(a) / __q_cospi(a)))
 
-PURE float __q_f_ldexp(float, int) __asm__("ldexpf");
-PURE double __q_d_ldexp(double, int) __asm__("ldexp");
-PURE int __q_f_ilogb(float) __asm__("ilogbf");
-PURE int __q_d_ilogb(double) __asm__("ilogb");
+PURE float __q_f_ldexp(float, int) SYSTEM("ldexpf");
+PURE double __q_d_ldexp(double, int) SYSTEM("ldexp");
+PURE int __q_f_ilogb(float) SYSTEM("ilogbf");
+PURE int __q_d_ilogb(double) SYSTEM("ilogb");
 OVER float ldexp(float a, int b) { return __q_f_ldexp(a, b); }
 OVER double ldexp(double a, int b) { return __q_d_ldexp(a, b); }
 OVER float pown(float a, int b) { return (float)pow((double)a, (double)b); }
@@ -294,10 +296,10 @@ FAST2(native_divide, a / b) FAST2(half_divide, a / b) FAST2(native_powr, powr(a,
 IN_EACH_SPACE(TO_EACH, float) IN_EACH_SPACE(TO_EACH, double)
 IN_EACH_SPACE(BY_VECTOR, sincos, float, float) IN_EACH_SPACE(BY_VECTOR, fract, float, float) IN_EACH_SPACE(BY_VECTOR, modf, float, float)
 IN_EACH_SPACE(BY_VECTOR, sincos, double, double) IN_EACH_SPACE(BY_VECTOR, fract, double, double) IN_EACH_SPACE(BY_VECTOR, modf, double, double)
-float __q_f_frexp(float, int *) __asm__("frexpf");
-double __q_d_frexp(double, int *) __asm__("frexp");
-float __q_f_lgamma_r(float, int *) __asm__("lgammaf_r");
-double __q_d_lgamma_r(double, int *) __asm__("lgamma_r");
+float __q_f_frexp(float, int *) SYSTEM("frexpf");
+double __q_d_frexp(double, int *) SYSTEM("frexp");
+float __q_f_lgamma_r(float, int *) SYSTEM("lgammaf_r");
+double __q_d_lgamma_r(double, int *) SYSTEM("lgamma_r");
 #define WITH_NUMBER(name, S) \
     OVER float name(float a, S int *e) { int x; float r = __q_f_##name(a, &x); *e = x; return r; } \
     OVER double name(double a, S int *e) { int x; double r = __q_d_##name(a, &x); *e = x; return r; }

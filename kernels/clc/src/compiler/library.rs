@@ -102,6 +102,38 @@ pub(super) const CALLED: &str = "quipu.image.";
 /// Those of them that only read.
 pub(super) const CALLED_TO_READ: &str = "quipu.image.read.";
 
+/// What the names of the system's mathematical functions begin with until a kernel is compiled. OpenCL C has a program call its
+/// own functions, kernels and constants as C calls those.
+pub(super) const MATHEMATICS: &str = "quipu.math.";
+
+/// Gives the system's mathematical functions their names, and takes those names from what the program has: the code generator
+/// calls functions of C for its own ends, too.
+pub(super) fn name_mathematics(module: Module) {
+    let name = |value: Value, name: &str| {
+        LLVMSetValueName2(value, name.as_ptr().cast(), name.len());
+    };
+    for own in module.functions().into_iter().chain(module.globals()) {
+        let of_program = own.name();
+        if LLVMIsDeclaration(own) == 0
+            && !of_program.starts_with("llvm.")
+            && !of_program.starts_with(CALLED)
+        {
+            name(own, &format!("own.{of_program}"));
+        }
+    }
+    for function in module.functions() {
+        let private = function.name();
+        let Some(system) = private.strip_prefix(MATHEMATICS) else {
+            continue;
+        };
+        match module.function(system) {
+            // A pass has asked for it.
+            Some(there) => LLVMReplaceAllUsesWith(function, there),
+            None => name(function, system),
+        }
+    }
+}
+
 /// The functions that a module calls and does not have.
 pub(super) fn missing(module: Module) -> Vec<Value> {
     let mut missing = module.functions();

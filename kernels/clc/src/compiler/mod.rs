@@ -39,6 +39,7 @@ mod workgroup;
 
 pub(crate) use object::Scratch;
 pub use program::NO_IMAGES;
+pub(crate) use program::{clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
 pub(crate) use workgroup::{ENTRY, place_of_arguments};
 
@@ -65,6 +66,8 @@ pub(crate) enum Request {
     Unit {
         tools: Tools,
         source: String,
+        /// Where the text is, if not in `source`.
+        file: Option<PathBuf>,
         options: Vec<String>,
     },
     /// Make bitcode of a module of SPIR-V, which follows the request; it is lowered already.
@@ -207,15 +210,16 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             options,
             library,
         } => {
-            let (text, warnings) = program::clang(&tools, &source, &options)?;
+            let (text, warnings) = program::clang(&tools, &source, None, &options)?;
             program::read(&tools, &text, library.as_deref(), warnings)
         }
         Request::Unit {
             tools,
             source,
+            file,
             options,
         } => {
-            let (bitcode, warnings) = program::clang(&tools, &source, &options)?;
+            let (bitcode, warnings) = program::clang(&tools, &source, file.as_deref(), &options)?;
             Ok((Answer::Unit { warnings }, bitcode))
         }
         Request::Translate { tools } => Ok((without_warnings, translate::module(&tools, bitcode)?)),

@@ -2,7 +2,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Fault, Output, division, llvm, neighbours, variables, workgroup};
+use super::{Fault, Output, division, library, llvm, neighbours, variables, workgroup};
 use crate::metadata::Layout;
 use std::ffi::CStr;
 use std::process::Command;
@@ -126,6 +126,7 @@ pub(super) fn compile(
     let function = module
         .function(kernel)
         .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
+    library::name_mathematics(module);
     for other in module.functions() {
         if other != function && LLVMIsDeclaration(other) == 0 {
             LLVMSetLinkage(other, linkage::INTERNAL);

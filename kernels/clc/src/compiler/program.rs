@@ -185,13 +185,60 @@ fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> 
 /// clang's own header has such.
 pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 
-/// Has clang make bitcode of a text; and what it warns of.
+/// clang, told all of a text but what to make of it and where it is. What it makes depends on this alone, so whoever looks for
+/// files that a text includes tells it the same.
+pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
+    let mut command = Command::new(&tools.clang);
+    command.args([
+        "-x",
+        "cl",
+        "-target",
+        "spir64",
+        // Less would have loops marked as not to be unrolled.
+        "-O2",
+        "-Xclang",
+        "-disable-llvm-passes",
+    ]);
+    if !options.iter().any(|option| option.starts_with("-cl-std")) {
+        command.arg("-cl-std=CL1.2");
+    }
+    command
+        .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
+        // The version of the standard, whichever that of the language is.
+        .arg("-D__OPENCL_VERSION__=300")
+        .args(["-fno-builtin-printf", "-fno-math-errno", "-fno-strict-aliasing", "-gline-tables-only", "-cl-kernel-arg-info"])
+        .args(["-fno-color-diagnostics", "-Xclang", "-cl-ext=-all,+cl_clang_storage_class_specifiers,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_global_int32_base_atomics,\
+            +cl_khr_global_int32_extended_atomics,+cl_khr_local_int32_base_atomics,+cl_khr_local_int32_extended_atomics,\
+            +cl_khr_int64_base_atomics,\
+            +__opencl_c_generic_address_space,+__opencl_c_program_scope_global_variables,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,+cl_khr_subgroups,+__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,\
+            +__opencl_c_atomic_scope_device,+__opencl_c_atomic_scope_all_devices,+cl_khr_int64_extended_atomics,+cl_khr_byte_addressable_store,\
+             +__opencl_c_images,+__opencl_c_read_write_images,+__opencl_c_3d_image_writes,+cl_khr_3d_image_writes,\
+             +cl_khr_depth_images"])
+        .args(options);
+    command
+}
+
+/// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
+/// clang has it as an extension.
+pub(crate) fn text_for(source: &str, options: &[String]) -> String {
+    let mut versions = options
+        .iter()
+        .rev()
+        .filter_map(|option| option.strip_prefix("-cl-std="));
+    let is_old = matches!(versions.next(), Some("cl1.0" | "cl1.1"));
+    let enabled = "#pragma OPENCL EXTENSION cl_clang_storage_class_specifiers : enable\n";
+    let enabled = if is_old { enabled } else { "" };
+    format!("{enabled}#line 1 \"program\"\n{source}")
+}
+
+/// Has clang make bitcode of a text; and what it warns of. The text is in a file, or is `source`.
 pub(super) fn clang(
     tools: &Tools,
     source: &str,
+    file: Option<&Path>,
     options: &[String],
 ) -> Result<(Vec<u8>, String), Fault> {
-    let clang = Clang::start(tools, source, options)?;
+    let clang = Clang::start(tools, source, file, options)?;
     // Takes as long as clang takes for a small text.
     object::load_llvm(tools, object::Step::Read)?;
     clang.bitcode()
@@ -204,45 +251,26 @@ struct Clang {
 }
 
 impl Clang {
-    fn start(tools: &Tools, source: &str, options: &[String]) -> Result<Self, Fault> {
-        let mut command = Command::new(&tools.clang);
-        command.args([
-            "-x",
-            "cl",
-            "-target",
-            "spir64",
-            // Less would have loops marked as not to be unrolled.
-            "-O2",
-            "-Xclang",
-            "-disable-llvm-passes",
-        ]);
-        if !options.iter().any(|option| option.starts_with("-cl-std")) {
-            command.arg("-cl-std=CL1.2");
-        }
+    fn start(
+        tools: &Tools,
+        source: &str,
+        file: Option<&Path>,
+        options: &[String],
+    ) -> Result<Self, Fault> {
+        let mut command = clang_for(tools, options);
         command
-        .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
-        // The version of the standard, whichever that of the language is.
-        .arg("-D__OPENCL_VERSION__=300")
-        .args(["-fno-builtin-printf", "-fno-math-errno", "-fno-strict-aliasing", "-gline-tables-only", "-cl-kernel-arg-info"])
-        .args(["-fno-color-diagnostics", "-Xclang", "-cl-ext=-all,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_global_int32_base_atomics,\
-            +cl_khr_global_int32_extended_atomics,+cl_khr_local_int32_base_atomics,+cl_khr_local_int32_extended_atomics,\
-            +cl_khr_int64_base_atomics,\
-            +__opencl_c_generic_address_space,+__opencl_c_program_scope_global_variables,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,+cl_khr_subgroups,+__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,\
-            +__opencl_c_atomic_scope_device,+__opencl_c_atomic_scope_all_devices,+cl_khr_int64_extended_atomics,+cl_khr_byte_addressable_store,\
-             +__opencl_c_images,+__opencl_c_read_write_images,+__opencl_c_3d_image_writes,+cl_khr_3d_image_writes,\
-             +cl_khr_depth_images"])
-        .args(options)
-        .args(["-emit-llvm", "-c", "-o", "-", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+            .args(["-emit-llvm", "-c", "-o", "-"])
+            .arg(file.unwrap_or(Path::new("-")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let mut input = child
             .stdin
             .take()
             .ok_or_else(|| Fault::Failed("clang takes no input".to_owned()))?;
         // It may end before it has read all; what it says then is the answer.
-        let text = source.to_owned();
+        let text = text_for(source, options);
         let writer = std::thread::spawn(move || {
             let _ = input.write_all(text.as_bytes());
         });
@@ -253,8 +281,7 @@ impl Clang {
         let output = self.child.wait_with_output()?;
         let _ = self.writer.join();
         let said = String::from_utf8_lossy(&output.stderr);
-        // Its name for what it reads from a pipe.
-        let said = said.replace("<stdin>", "program").trim_end().to_owned();
+        let said = said.trim_end().to_owned();
         match output.status.success() {
             true => Ok((output.stdout, said)),
             false => Err(Fault::Refused(said)),
@@ -478,42 +505,10 @@ fn is_call_of(user: Value, function: Value) -> bool {
 
 /// True if a function that is not there is one that the passes or the machine's libraries have.
 fn is_known(name: &str) -> bool {
-    // The functions of libm that the built-in functions are made of.
-    const LIBM: [&str; 25] = [
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "acosh",
-        "atanh",
-        "cbrt",
-        "expm1",
-        "log1p",
-        "exp10",
-        "erf",
-        "erfc",
-        "tgamma",
-        "lgamma",
-        "logb",
-        "atan2",
-        "fmod",
-        "remainder",
-        "hypot",
-        "fdim",
-        "nextafter",
-    ];
-    const MORE: [&str; 5] = ["ldexp", "ilogb", "frexp", "lgamma_r", "lgammaf_r"];
-    let single = name.strip_suffix('f').unwrap_or(name);
     name.starts_with("llvm.")
         || name.starts_with("__q_")
+        || name.starts_with(library::MATHEMATICS)
         || name == "printf"
-        || [name, single]
-            .iter()
-            .any(|name| LIBM.contains(name) || MORE.contains(name))
 }
 
 /// Refuses a program that calls what is not there, or calls itself.
