@@ -162,7 +162,7 @@ pub(crate) fn folders(text: &str) -> Vec<PathBuf> {
 }
 
 /// The macros that options define.
-pub(crate) fn defined(text: &str) -> Vec<String> {
+pub(crate) fn defined(text: &str) -> Vec<(String, String)> {
     let mut names = Vec::new();
     let mut words = words(text).into_iter();
     while let Some(word) = words.next() {
@@ -171,8 +171,11 @@ pub(crate) fn defined(text: &str) -> Vec<String> {
             Some(definition) => Some(definition.to_owned()),
             None => None,
         };
-        let name = |definition: String| definition.split(['=', '(']).next().map(str::to_owned);
-        names.extend(macro_of_option.and_then(name));
+        names.extend(macro_of_option.map(|definition| {
+            let (head, value) = definition.split_once('=').unwrap_or((&definition, "1"));
+            let name = head.split('(').next().unwrap_or_default();
+            (name.to_owned(), value.to_owned())
+        }));
     }
     names
 }

@@ -125,7 +125,7 @@ struct Options {
     #[arg(long, hide = true, value_name = "PLATFORM", conflicts_with = "names")]
     platform: Option<String>,
 
-    /// The cases of `opencl-kernels` to run; all without it.
+    /// The cases of `opencl-kernels` and `opencl-calls` to run; all without it.
     #[arg(long, value_name = "CASE,...", value_delimiter = ',')]
     case: Vec<String>,
 

@@ -39,10 +39,10 @@ fn names() -> impl Iterator<Item = &'static str> {
     let of_devices = list()
         .iter()
         .filter(|benchmark| benchmark.measures() == Measures::Devices);
-    // One takes two devices of CUDA; the other compares the processor's cores with a platform's device.
+    // One takes two devices of CUDA; the others compare the processor's cores with a platform's device.
     of_devices
         .map(|benchmark| benchmark.name())
-        .filter(|name| !["device-peers", "opencl-kernels"].contains(name))
+        .filter(|name| !["device-peers", "opencl-kernels", "opencl-calls"].contains(name))
 }
 
 /// Every benchmark runs on a device, beside its own interface, which is called so.

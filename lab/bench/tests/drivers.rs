@@ -65,6 +65,7 @@ fn the_list_names_each_benchmark_once() {
         "nested",
         "no-op",
         "noop",
+        "opencl-calls",
         "opencl-kernels",
         "out-of-order",
         "ranges",

@@ -10,12 +10,15 @@ pub(super) enum Directive {
     None,
     /// A name in its quotes or angle brackets.
     Include(String),
+    /// The macro that is the name.
+    IncludeMacro(String),
     /// The beginning of a condition; with a name, that this macro is not defined.
     If(Option<String>),
     /// Another branch of one.
     Else,
     EndIf,
-    Define(String),
+    /// A macro; the name of a file in its quotes or angle brackets, if it stands for that and nothing else.
+    Define(String, Option<String>),
     Undefine(String),
     /// `#pragma once`
     Once,
@@ -154,13 +157,23 @@ fn directive(code: &str) -> Directive {
     };
     let (word, rest) = word(code.trim_start());
     match word {
-        "include" => included(rest).map_or(Directive::None, Directive::Include),
+        "include" => match (included(rest), name(rest)) {
+            (Some(file), _) => Directive::Include(file),
+            (None, Some(name)) if name.len() == rest.len() => Directive::IncludeMacro(name),
+            _ => Directive::None,
+        },
         "ifndef" => Directive::If(name(rest)),
         "if" => Directive::If(undefined(rest)),
         "ifdef" => Directive::If(None),
         "else" | "elif" | "elifdef" | "elifndef" => Directive::Else,
         "endif" => Directive::EndIf,
-        "define" => name(rest).map_or(Directive::None, Directive::Define),
+        "define" => match name(rest) {
+            Some(name) => {
+                let file = file(&rest[name.len()..]);
+                Directive::Define(name, file)
+            }
+            None => Directive::None,
+        },
         "undef" => name(rest).map_or(Directive::None, Directive::Undefine),
         "pragma" if self::word(rest).0 == "once" => Directive::Once,
         _ => Directive::None,
@@ -203,6 +216,39 @@ fn included(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| text[..name.len() + 2].to_owned())
 }
 
+/// The name of a file that a text is, between blanks.
+pub(super) fn file(text: &str) -> Option<String> {
+    let text = text.trim();
+    included(text).filter(|file| file == text)
+}
+
+/// A line of a condition, with 1 in place of each `__has_include` of a file that `is_there`. Names that come from macros stay.
+pub(super) fn with_answers(line: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
+    const ASKS: &str = "__has_include";
+    let (mut answered, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find(ASKS) {
+        let after = &rest[at + ASKS.len()..];
+        let asked = after.trim_start().strip_prefix('(').map(str::trim_start);
+        let asked = asked.and_then(|text| Some((included(text)?, text)));
+        let end = asked.and_then(|(file, text)| {
+            let after = text[file.len()..].trim_start().strip_prefix(')')?;
+            is_there(&file).then_some(after)
+        });
+        answered.push_str(&rest[..at]);
+        match end {
+            Some(end) => {
+                answered.push('1');
+                rest = end;
+            }
+            None => {
+                answered.push_str(ASKS);
+                rest = after;
+            }
+        }
+    }
+    answered + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,7 +278,7 @@ mod tests {
             "// #include \"a.h\"",
             "x = \"\\\"/*\"; // a comment\n",
             "char c = '\"';",
-            "#include NAME",
+            "#include NAME(x)",
             "#include \"a",
             "#include \"\"",
             "# not a directive",
@@ -253,6 +299,7 @@ mod tests {
     #[test]
     fn conditions_and_macros_are_found() {
         let name = || Some("A_H".to_owned());
+        let define = |file: &str| Directive::Define("A_H".to_owned(), Some(file.to_owned()));
         for (text, directive) in [
             ("#ifndef A_H", Directive::If(name())),
             ("#if !defined(A_H)", Directive::If(name())),
@@ -262,12 +309,46 @@ mod tests {
             ("#ifdef A_H", Directive::If(None)),
             ("#elif B", Directive::Else),
             ("#endif // A_H", Directive::EndIf),
-            ("#define A_H(x) 1", Directive::Define("A_H".to_owned())),
+            (
+                "#define A_H(x) 1",
+                Directive::Define("A_H".to_owned(), None),
+            ),
+            (
+                "#define A_H(x) \"a.h\"",
+                Directive::Define("A_H".to_owned(), None),
+            ),
+            ("#define A_H \"a.h\" // a", define("\"a.h\"")),
+            ("#define A_H <b/a.h>", define("<b/a.h>")),
+            (
+                "#define A_H \"a.h\" 1",
+                Directive::Define("A_H".to_owned(), None),
+            ),
+            ("#include A_H", Directive::IncludeMacro("A_H".to_owned())),
             ("#undef A_H", Directive::Undefine("A_H".to_owned())),
             ("#pragma once", Directive::Once),
             ("#pragma onces", Directive::None),
         ] {
             assert_eq!(directives(text), [directive], "{text}");
+        }
+    }
+
+    #[test]
+    fn questions_for_files_are_answered_where_these_are_there() {
+        let answered = |line: &str| with_answers(line, |file| file != "<no.h>");
+        for (line, answer) in [
+            ("#if __has_include(\"a.h\")\n", "#if 1\n"),
+            (
+                "#elif defined(__has_include) && __has_include( <a.h> ) && X",
+                "#elif defined(__has_include) && 1 && X",
+            ),
+            (
+                "#if __has_include(<no.h>) || __has_include(<a.h>)",
+                "#if __has_include(<no.h>) || 1",
+            ),
+            ("#if __has_include(MACRO)", "#if __has_include(MACRO)"),
+            ("#if __has_include(\"a.h\"", "#if __has_include(\"a.h\""),
+        ] {
+            assert_eq!(answered(line), answer);
         }
     }
 }

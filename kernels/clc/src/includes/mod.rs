@@ -4,16 +4,19 @@
 //!    evaluated, because only the compiler knows the device's macros: it also skips what lies in a group that is skipped.
 //! 2. A file that counts once, by `#pragma once` or by a guard around all of it, is left out within itself, and after an include
 //!    that is under no condition.
-//! 3. A directive stays as it is if its file is not found, if its name comes from a macro, or if its file lies within itself and
-//!    does not count once.
+//! 3. A directive stays as it is if its file is not found, if its name comes from a macro that may stand for several, or if its
+//!    file lies within itself and does not count once.
+//! 4. `__has_include` of a file that is found gives way to 1.
 //!
 //! The bytes of the result and the depth of files within each other are bounded.
 
 mod lines;
+mod macros;
 
 use crate::client::{ClcError, is_whole};
 use crate::options;
 use lines::{Directive, Line, Lines, is_joined};
+use macros::Macros;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::io::Read;
@@ -45,8 +48,7 @@ pub fn with_includes(
         headers,
         files: HashMap::new(),
         included: HashSet::new(),
-        defined: options::defined(options).into_iter().collect(),
-        undefined: HashSet::new(),
+        macros: Macros::of(options::defined(options)),
         around: Vec::new(),
         text: String::new(),
     };
@@ -82,7 +84,7 @@ impl Once {
             }
             match (at, &line.directive) {
                 (0, Directive::If(Some(name))) => guard = Some(name.clone()),
-                (1, Directive::Define(name)) => is_defined = guard.as_ref() == Some(name),
+                (1, Directive::Define(name, _)) => is_defined = guard.as_ref() == Some(name),
                 _ => {}
             }
             // Something lies before the condition, after it, or in its other branch.
@@ -118,10 +120,7 @@ struct Inliner<'a> {
     files: HashMap<Place, Rc<File>>,
     /// Files that count once and were included under no condition.
     included: HashSet<Place>,
-    /// Macros that a text defines.
-    defined: HashSet<String>,
-    /// Macros that a text undefines.
-    undefined: HashSet<String>,
+    macros: Macros,
     /// The files that the current line lies in, the innermost last.
     around: Vec<Place>,
     text: String,
@@ -143,18 +142,25 @@ impl Inliner<'_> {
             match &line.directive {
                 Directive::If(_) => conditions += 1,
                 Directive::EndIf => conditions = conditions.saturating_sub(1),
-                Directive::Define(name) => {
-                    self.defined.insert(name.clone());
-                }
-                Directive::Undefine(name) => {
-                    self.undefined.insert(name.clone());
-                }
+                _ => {}
+            }
+            let is_certain = is_certain && conditions <= own;
+            match &line.directive {
+                Directive::Define(name, file) => self.macros.define(name, file, is_certain),
+                Directive::Undefine(name) => self.macros.undefine(name, is_certain),
                 _ => {}
             }
             match &line.directive {
                 Directive::Include(what) => {
-                    let is_certain = is_certain && conditions <= own;
                     self.include(&line, what, is_certain, (name, number))?;
+                }
+                Directive::IncludeMacro(of) => match self.macros.file(of) {
+                    Some(what) => self.include(&line, &what, is_certain, (name, number))?,
+                    None => self.text.push_str(line.text),
+                },
+                Directive::If(_) | Directive::Else => {
+                    let answered = lines::with_answers(line.text, |file| self.find(file).is_some());
+                    self.text.push_str(&answered);
                 }
                 // Lines around the file say the same.
                 Directive::Once if matches!(once, Once::Pragma) => self.leave_out(&line),
@@ -197,7 +203,7 @@ impl Inliner<'_> {
         let counts_once = match &file.once {
             Once::No => false,
             Once::Pragma => true,
-            Once::Guard(guard) => !self.undefined.contains(guard),
+            Once::Guard(guard) => !self.macros.is_undefined(guard),
         };
         let is_within_itself = self.around.contains(&place);
         if counts_once && (is_within_itself || self.included.contains(&place)) {
@@ -214,8 +220,8 @@ impl Inliner<'_> {
             )));
         }
         // Another file may have the same guard by mistake: then all of this one is skipped.
-        let is_certain =
-            is_certain && !matches!(&file.once, Once::Guard(guard) if self.defined.contains(guard));
+        let is_certain = is_certain
+            && !matches!(&file.once, Once::Guard(guard) if self.macros.is_defined(guard));
         if counts_once && is_certain {
             self.included.insert(place.clone());
         }

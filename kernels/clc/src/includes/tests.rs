@@ -180,3 +180,62 @@ fn what_includes_itself_without_end_is_bounded() {
     let error = with_includes("#include \"0.h\"", "", &doubled).unwrap_err();
     assert!(error.to_string().contains("bytes"), "{error}");
 }
+
+#[test]
+fn a_file_that_a_macro_names_is_found_if_it_is_one() {
+    let files = [("a.h", "int a;"), ("b.h", "int b;")];
+    let of = |source: &str, options: &str| {
+        let text = with_includes(source, options, &headers(&files)).unwrap();
+        let lines = code(&text).into_iter();
+        let kept: Vec<&str> = lines
+            .filter(|line| line.starts_with("int") || line.starts_with("#include"))
+            .collect();
+        kept.join(" ")
+    };
+    for (source, options, expected) in [
+        ("#define F \"a.h\"\n#include F\n", "", "int a;"),
+        (
+            "#define F <a.h>\n#include F // a\n#undef F\n#define F \"b.h\"\n#include F\n",
+            "",
+            "int a; int b;",
+        ),
+        ("#include F\n", "-DF='\"b.h\"'", "int b;"),
+        ("#include F\n", "-D F=<b.h>", "int b;"),
+        // What is given by an option is what counts.
+        (
+            "#ifndef F\n#define F \"a.h\"\n#endif\n#include F\n",
+            "-DF=<b.h>",
+            "int b;",
+        ),
+        (
+            "#ifndef F\n#define F \"a.h\"\n#endif\n#include F\n",
+            "",
+            "int a;",
+        ),
+        // Only the compiler knows which.
+        (
+            "#if X\n#define F <a.h>\n#else\n#define F <b.h>\n#endif\n#include F\n",
+            "",
+            "#include F",
+        ),
+        (
+            "#define F <a.h>\n#if X\n#undef F\n#define F <b.h>\n#endif\n#include F\n",
+            "",
+            "#include F",
+        ),
+        ("#define F G\n#include F\n", "", "#include F"),
+    ] {
+        assert_eq!(of(source, options), expected, "{source} {options}");
+    }
+}
+
+#[test]
+fn a_text_may_ask_whether_a_file_is_there() {
+    let source =
+        "#if __has_include(\"a.h\")\n#include \"a.h\"\n#elif __has_include(<c.h>)\n#endif\n";
+    let text = with_headers(source, &[("a.h", "int a;")]);
+    assert_eq!(
+        code(&text),
+        ["#if 1", "int a;", "#elif __has_include(<c.h>)", "#endif"]
+    );
+}

@@ -195,6 +195,12 @@ pub fn list() -> &'static [Benchmark] {
             driver: opencl::run,
         },
         Benchmark {
+            name: "opencl-calls",
+            summary: "calls of OpenCL's C interface on the processor, beside Intel's runtime and PoCL",
+            measures: Measures::Devices,
+            driver: opencl::calls::run,
+        },
+        Benchmark {
             name: "device-babelstream",
             summary: "five streaming kernels on devices, beside hand-written code and the device's own copy",
             measures: Measures::Devices,

@@ -47,7 +47,7 @@ pub struct Options {
     /// The arguments with which this program, started anew, comes to [`serve_platform`](crate::serve_platform), which is handed
     /// one more. Platforms are not measured when `None`.
     pub platforms: Option<Vec<std::ffi::OsString>>,
-    /// The cases to measure (`--case`); all when empty. For `opencl-kernels`.
+    /// The cases to measure (`--case`); all when empty. For `opencl-kernels` and `opencl-calls`.
     pub cases: Vec<String>,
     /// Where to write the JSON form (`--json`).
     pub json: Option<PathBuf>,

@@ -166,6 +166,11 @@ impl Player {
         self.seconds("run")
     }
 
+    /// Makes so many calls; how many seconds that took.
+    pub(super) fn call(&mut self, name: &str, count: usize) -> Result<f64, BenchError> {
+        self.seconds(&format!("call {name} {count}"))
+    }
+
     /// What it has written.
     pub(super) fn read(&mut self) -> Result<Vec<u8>, BenchError> {
         let answer = self.ask("read")?;

@@ -1,10 +1,12 @@
-//! `opencl-kernels`: programs in OpenCL C through the C interface of three implementations, interleaved in one run.
+//! Programs in OpenCL C through the C interface of three implementations, interleaved in one run: `opencl-kernels` here, and
+//! `opencl-calls` in [`calls`].
 //!
 //! | file | what |
 //! |---|---|
 //! | `kernels/` | the programs |
 //! | [`computing`], [`searching`] | what each is launched with |
 //! | [`case`] | cases, and numbers for them |
+//! | [`calls`], [`calling`] | what calls cost: the comparison, and the calls |
 //! | [`player`] | the process of one implementation |
 //! | [`implementation`] | how such a process is started and told |
 //! | here | the comparison |
@@ -12,6 +14,8 @@
 //! Each implementation runs in a process of its own, on as many cores as there are workers, and launches when it is told.
 //! Results are compared before anything is timed. Where the two others agree and Quipu does not, the benchmark fails.
 
+mod calling;
+pub(super) mod calls;
 mod case;
 mod computing;
 mod implementation;
@@ -26,6 +30,7 @@ use case::{Case, Entry, Kind, Size};
 use implementation::{Implementation, Player};
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::ffi::OsString;
 
 /// All cases.
 fn entries() -> impl Iterator<Item = &'static Entry> {
@@ -65,20 +70,28 @@ fn chosen(session: &Session<'_>) -> Result<Vec<&'static Entry>, BenchError> {
     Ok(entries().filter(is_chosen).step_by(step).collect())
 }
 
-/// The benchmark.
-pub(super) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), BenchError> {
+/// The implementations of this machine, ours first.
+struct Peers<'a> {
+    all: Vec<Implementation>,
+    /// The arguments with which this program comes to [`serve_platform`].
+    arguments: &'a [OsString],
+    /// Names our library for the loader, as long as it is kept.
+    folder: tempfile::TempDir,
+}
+
+/// The implementations to measure; none, with a note, if ours cannot be.
+fn peers<'a>(session: &Session<'a>, report: &mut Report) -> Result<Option<Peers<'a>>, BenchError> {
     if !quipu_clc::is_available() {
         let note = "NOT MEASURED: the machine has no LLVM to compile OpenCL C with";
         report.notes.push(note.to_owned());
-        return Ok(());
+        return Ok(None);
     }
     let Some(arguments) = &session.options.platforms else {
         let note =
             "NOT MEASURED: platforms have processes of their own, which this program cannot start";
         report.notes.push(note.to_owned());
-        return Ok(());
+        return Ok(None);
     };
-    let chosen = chosen(session)?;
     let folder = tempfile::tempdir()?;
     let mut all = vec![Implementation::ours(folder.path())?];
     for (peer, advice) in [
@@ -93,6 +106,24 @@ pub(super) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
             None => report.notes.push(format!("NOT MEASURED beside {advice}")),
         }
     }
+    Ok(Some(Peers {
+        all,
+        arguments,
+        folder,
+    }))
+}
+
+/// The benchmark.
+pub(super) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), BenchError> {
+    let Some(Peers {
+        all,
+        arguments,
+        folder: _folder,
+    }) = peers(session, report)?
+    else {
+        return Ok(());
+    };
+    let chosen = chosen(session)?;
     let counts = session.worker_counts();
     let plan = session.begin(chosen.len() * counts.len());
     let scale = session.scale().choose("full", "full", "tiny");

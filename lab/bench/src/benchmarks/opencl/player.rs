@@ -5,9 +5,11 @@
 //! | `load NAME SCALE` | `ok SECONDS`, which the build took |
 //! | `run` | `ok SECONDS`, which the launches took |
 //! | `read` | `ok BYTES`, and so many bytes of results |
+//! | `call NAME COUNT` | `ok SECONDS`, which so many calls took |
 //!
 //! Or `failed` with the reason. Its answers begin with [`ANSWER`]: an implementation may print lines of its own.
 
+use super::calling::Calling;
 use super::case::{Case, Given, Size};
 use super::entries;
 use crate::error::{BenchError, SubjectError};
@@ -27,6 +29,7 @@ pub(super) const ANSWER: &str = "opencl-kernels: ";
 pub(super) fn serve(platform: &str) -> Result<(), BenchError> {
     let device = Device::open(platform).map_err(|reason| failed("opening a platform", reason))?;
     let mut loaded: Option<Loaded<'_>> = None;
+    let mut calling: Option<Calling> = None;
     let mut stdout = io::stdout();
     for line in io::stdin().lock().lines() {
         let line = line?;
@@ -45,6 +48,9 @@ pub(super) fn serve(platform: &str) -> Result<(), BenchError> {
                 results = bytes;
                 results.len().to_string()
             }),
+            (["call", name, count], _) => device
+                .call(&mut calling, name, count)
+                .map(|seconds| seconds.to_string()),
             _ => Err(format!("no answer to {line:?}")),
         };
         match answer {
@@ -61,14 +67,14 @@ fn failed(what: &str, reason: String) -> BenchError {
     SubjectError::failed(what, reason).into()
 }
 
-fn called<T>(call: &str, result: Result<T, cl_int>) -> Result<T, String> {
+pub(super) fn called<T>(call: &str, result: Result<T, cl_int>) -> Result<T, String> {
     result.map_err(|code| format!("{call} gives error {code}"))
 }
 
 /// A device with a queue, both for as long as the process runs.
-struct Device {
-    device: cl_device_id,
-    context: cl_context,
+pub(super) struct Device {
+    pub(super) device: cl_device_id,
+    pub(super) context: cl_context,
     queue: cl_command_queue,
 }
 
@@ -170,7 +176,46 @@ impl Device {
         format!("clBuildProgram gives error {code}: {text}")
     }
 
-    fn write(&self, buffer: cl_mem, bytes: &[u8]) -> Result<(), String> {
+    /// Makes calls, whose objects are made at the first.
+    fn call(&self, calling: &mut Option<Calling>, name: &str, count: &str) -> Result<f64, String> {
+        let count = count.parse();
+        let count = count.map_err(|error| format!("a count: {error}"))?;
+        let calling = match calling {
+            Some(calling) => calling,
+            None => calling.insert(Calling::open(self)?),
+        };
+        calling.call(self, name, count)
+    }
+
+    /// The first number of a buffer.
+    pub(super) fn number(&self, buffer: cl_mem) -> Result<i32, String> {
+        let mut bytes = [0; 4];
+        self.read(buffer, &mut bytes)?;
+        Ok(i32::from_le_bytes(bytes))
+    }
+
+    fn read(&self, buffer: cl_mem, bytes: &mut [u8]) -> Result<(), String> {
+        // SAFETY: the buffer has as many bytes, and the call comes back when they are written.
+        let event = unsafe {
+            cl3::command_queue::enqueue_read_buffer(
+                self.queue,
+                buffer,
+                cl3::types::CL_TRUE,
+                0,
+                bytes.len(),
+                bytes.as_mut_ptr().cast(),
+                0,
+                null(),
+            )
+        };
+        let event = called("clEnqueueReadBuffer", event)?;
+        // SAFETY: made by the call, nobody else's.
+        called("clReleaseEvent", unsafe {
+            cl3::event::release_event(event)
+        })
+    }
+
+    pub(super) fn write(&self, buffer: cl_mem, bytes: &[u8]) -> Result<(), String> {
         let blocking = cl3::types::CL_TRUE;
         // SAFETY: the buffer has as many bytes, and the call comes back when they are read.
         let event = unsafe {
@@ -231,24 +276,7 @@ impl Loaded<'_> {
         let mut all = Vec::new();
         for (index, data) in self.case.results() {
             let mut bytes = vec![0_u8; data.bytes.len()];
-            // SAFETY: the buffer has as many bytes, and the call comes back when they are written.
-            let event = unsafe {
-                cl3::command_queue::enqueue_read_buffer(
-                    self.device.queue,
-                    self.memory[index],
-                    cl3::types::CL_TRUE,
-                    0,
-                    bytes.len(),
-                    bytes.as_mut_ptr().cast(),
-                    0,
-                    null(),
-                )
-            };
-            let event = called("clEnqueueReadBuffer", event)?;
-            // SAFETY: made by the call, nobody else's.
-            called("clReleaseEvent", unsafe {
-                cl3::event::release_event(event)
-            })?;
+            self.device.read(self.memory[index], &mut bytes)?;
             all.append(&mut bytes);
         }
         Ok(all)
