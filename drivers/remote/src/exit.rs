@@ -54,7 +54,7 @@ fn say_goodbye() {
         // Without a thread there is no goodbye.
         let _ = saying.spawn(move || {
             link.close();
-            // The exit may not wait any more. What is dropped here would be dropped by nobody else now.
+            // The exit may not wait any more. A link dropped here could be the last reference.
             let _ = said.send(());
             std::mem::forget(link);
         });
