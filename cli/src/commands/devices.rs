@@ -65,7 +65,7 @@ fn failed_nodes(platform: &Platform) -> Vec<String> {
     nodes.map(|driver| driver.error.to_string()).collect()
 }
 
-/// What can be said of a device.
+/// A property of a device.
 #[derive(Debug)]
 enum Property {
     Text(String),
