@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// Standard output did not take the text.
@@ -71,7 +71,7 @@ pub(crate) enum CommandError {
     ReadTrace {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: TimelineError,
     },
     /// The page would replace the trace.
@@ -94,7 +94,7 @@ pub(crate) enum CommandError {
     NodesMissing {
         /// The number.
         missing: usize,
-        /// Of how many.
+        /// The number of all nodes.
         all: usize,
     },
     /// Rights to a device that no node has.

@@ -58,7 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
 }
 
-/// Why nodes are not there.
+/// The lines on nodes that are not there, with the reasons.
 fn failed_nodes(platform: &Platform) -> Vec<String> {
     let unavailable = platform.unavailable().iter();
     let nodes = unavailable.filter(|driver| driver.driver == "remote");

@@ -65,7 +65,7 @@ const LOADER: &str = "libOpenCL.so.1";
 /// The variable with the path at which `cl3` looks for the loader, if it is set.
 const CL3_LOADER: &str = "OPENCL_DYLIB_PATH";
 
-/// Why a program is not run.
+/// A reason for which a program is not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecError {
     #[error(

@@ -27,11 +27,11 @@ const FASTEST: f64 = 1000.0;
 
 /// The devices, the processor's pool first.
 pub(crate) struct Cast {
-    /// Those that take part.
+    /// The devices that take part.
     pub(crate) devices: Vec<Device>,
     /// The time that each device took for the measured rows.
     pub(crate) took: Vec<Duration>,
-    /// Those that do not.
+    /// The devices that do not.
     pub(crate) left_out: Vec<LeftOut>,
     /// Gone last: the devices say goodbye to them.
     _nodes: Option<Nodes>,

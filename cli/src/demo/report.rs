@@ -36,7 +36,7 @@ pub(crate) struct DeviceShare {
 pub(crate) struct LeftOut {
     /// Its name.
     pub(crate) name: String,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
 }
 

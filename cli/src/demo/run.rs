@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Why the demo did not come to its end.
+/// A reason for which the demo did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum DemoError {
@@ -46,7 +46,7 @@ pub(crate) enum DemoError {
     Open {
         /// The path at which it should be.
         path: PathBuf,
-        /// Why not.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// The result is wrong.

@@ -45,9 +45,9 @@ pub(crate) struct Span {
     pub(crate) device: usize,
     /// Its activity.
     pub(crate) activity: Activity,
-    /// When it began.
+    /// The time at which it began.
     pub(crate) start: Duration,
-    /// When it was done; not before it began.
+    /// The time at which it ended; not before it began.
     pub(crate) end: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Why a trace could not be read.
+//! Reasons for which a trace could not be read.
 
 use std::io;
 

@@ -102,15 +102,15 @@ pub struct Command {
     pub queue: u32,
     /// The number of bytes that it moved or set.
     pub bytes: u64,
-    /// When it was enqueued.
+    /// The time at which it was enqueued.
     pub queued_ns: u64,
-    /// When the device got it.
+    /// The time at which the device got it.
     pub submitted_ns: u64,
-    /// When it began to run.
+    /// The time at which it began to run.
     pub started_ns: u64,
-    /// When it was over.
+    /// The time at which it was over.
     pub ended_ns: u64,
-    /// Why it failed, if it did.
+    /// The reason of its failure, if it failed.
     pub failed: Option<String>,
     /// The ids of the commands that it waited for.
     pub waits: Vec<u64>,

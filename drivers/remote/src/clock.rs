@@ -20,8 +20,8 @@ use std::sync::Mutex;
 /// By how much two clocks drift apart at most, in billionths: quartz is ten times as good, and is corrected over a network by less.
 const DRIFT: i128 = 200_000;
 
-/// When a command was sent from here and when its end was seen, by this machine's clock; and when it was handed to its device,
-/// began and ended, by the node's. In nanoseconds.
+/// The times of a command, in nanoseconds: at which it was sent from here and its end was seen, by this machine's
+/// clock; and at which it was handed to its device, began and ended, by the node's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     pub(crate) sent: u64,
@@ -53,13 +53,13 @@ impl Bounds {
 #[derive(Debug, Default)]
 struct Known {
     now: Option<Bounds>,
-    /// From where drift is counted.
+    /// The bounds from which drift is counted.
     first: Option<Bounds>,
     /// By how much it might be wrong when that was last said in the trace.
     said: Option<i128>,
     /// Devices of which it was said.
     devices: HashSet<u32>,
-    /// When the last command of each device's lane ended, by the node's clock and by ours.
+    /// The time at which the last command of each device's lane ended, by the node's clock and by ours.
     lanes: HashMap<Lane, (u64, u64)>,
     /// Until when bytes were last under way to each other node, by our clock.
     ways: HashMap<usize, u64>,

@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::{Duration, Instant};
 
-/// For how much longer than the longest goodbye the exit is held up at most.
+/// The most time beyond the longest goodbye for which the exit is held up.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections that there are, and the process that made them: one that was forked has copies,

@@ -8,7 +8,7 @@ use quipu_scheduler::{Error, ErrorKind};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-/// Why nothing more can be had of a node, or a command could not be sent.
+/// The reason for which a node gives nothing more, or a command could not be sent.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The connection is lost. Says which node's, and why.

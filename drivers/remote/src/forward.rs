@@ -36,7 +36,7 @@ const MOST_NODES: u32 = 39;
 /// The data that comes with a command.
 #[derive(Debug)]
 pub struct Cargo {
-    /// When it was sent, if its times were asked for.
+    /// The time at which it was sent, if its times were asked for.
     pub(crate) sent: Option<u64>,
 }
 
@@ -609,7 +609,8 @@ fn ends_of<'a>(work: &Work<'a>, migration: &Migration) -> Option<[&'a Device; 2]
     Some([device(migration.from)?, device(migration.to)?])
 }
 
-/// When a command ran on a device, by our clock: it was sent and its end was seen at these times.
+/// The times at which a command began and ended on a device, by our clock: it was sent and its end was seen at these
+/// times.
 fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<(u64, u64)> {
     let sighting = Sighting {
         sent,
@@ -643,7 +644,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) ->
     Some(ended)
 }
 
-/// When a command of one node ran, if that says so.
+/// Notes the times at which a command of one node ran, if that reports them.
 fn note_there(work: &Work<'_>, point: &Point, sent: u64, seen: u64) -> Option<(u64, u64)> {
     let times = point.times()?;
     if let Some(lane) = times.lane {

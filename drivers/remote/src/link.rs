@@ -39,7 +39,7 @@ const AHEAD: u64 = 256;
 
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
-/// Why none of them waits for commands.
+/// The reason for which none of them waits for commands.
 const WHY: &str = "this thread sees to the connection to a node, whose commands end only when it goes on; wait on another thread";
 
 /// The commands that a command waits for on the node: mostly few, so they are kept without an allocation.
@@ -58,10 +58,10 @@ pub(crate) struct Link {
     pub(crate) proves: Fingerprint,
     /// Connections from this node to others.
     pub(crate) pairs: Mutex<Pairs>,
-    /// For how long one may take to be made.
+    /// The time that one may take to be made.
     pub(crate) peer_patience: Duration,
     pub(crate) timer: Arc<dyn Timer>,
-    /// For how long the node may take to hear goodbye.
+    /// The time that the node may take to receive goodbye.
     pub(crate) goodbye: Duration,
     /// All nodes of the driver, if there are others.
     pub(crate) siblings: OnceLock<Vec<Weak<Link>>>,
@@ -87,7 +87,7 @@ pub(crate) struct Link {
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
     /// Goodbye was said, or is of no use. A thread that closes while another does waits for it.
     closed: OnceLock<()>,
-    /// Why the connection ends, as soon as somebody knows.
+    /// The reason for which the connection ends, as soon as it is known.
     ending: OnceLock<String>,
     /// The same, once nothing touches the host's memory any more.
     lost: OnceLock<String>,

@@ -149,8 +149,8 @@ pub fn compression() -> Result<Compression> {
         .map_err(|problem| COMPRESSION.refuse(said, problem).into())
 }
 
-/// For how long receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in microseconds) or
-/// else the file `config` says (a line `spin = 20`); not at all if neither does.
+/// The time for which receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in
+/// microseconds) or else the file `config` says (a line `spin = 20`); not at all if neither does.
 ///
 /// # Errors
 /// If it says no number up to a million, or the file makes no sense.

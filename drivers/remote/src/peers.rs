@@ -41,9 +41,9 @@ pub(crate) struct Pairs(HashMap<usize, Pair>);
 #[derive(Debug)]
 struct Pair {
     epoch: u32,
-    /// When it is there, if it ever is.
+    /// The time by which it is there, if it ever is.
     settled: Duration,
-    /// When something first went by way of here since.
+    /// The time at which bytes first went by way of here since.
     lost: Option<Duration>,
     pause: Duration,
 }

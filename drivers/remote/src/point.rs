@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
-/// When a command was handed to its device, began and ended, in nanoseconds of the node's clock.
+/// The times at which a command was handed to its device, began and ended, in nanoseconds of the node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) submitted_ns: u64,
@@ -33,7 +33,7 @@ struct Inner {
     over: AtomicBool,
     /// The number of its bytes that came by way of here.
     went_around: AtomicU64,
-    /// Why it has failed, and when each half ran: at home, and of a migration there.
+    /// The error with which it has failed, and the times at which each half ran: at home, and of a migration there.
     outcome: Mutex<(Option<Error>, [Option<Times>; 2])>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
@@ -167,17 +167,17 @@ impl Point {
         std::mem::take(&mut *locked(&self.0.followers))
     }
 
-    /// Why the command has failed, if it has.
+    /// The error with which the command has failed, if it has.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         locked(&self.0.outcome).0.take()
     }
 
-    /// When the command ran, if that was asked for.
+    /// The times at which the command ran, if these were asked for.
     pub(crate) fn times(&self) -> Option<Times> {
         locked(&self.0.outcome).1[0]
     }
 
-    /// When both halves of a migration ran, each by the clock of its node, if that was asked for.
+    /// The times at which both halves of a migration ran, each by the clock of its node, if these were asked for.
     pub(crate) fn joint_times(&self) -> Option<[Times; 2]> {
         let [here, there] = locked(&self.0.outcome).1;
         Some([here?, there?])

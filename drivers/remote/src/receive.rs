@@ -34,7 +34,7 @@ pub(crate) fn receiving() -> impl Drop {
     Receiving(RECEIVES.replace(true))
 }
 
-/// When a command ran, and on which lane, if that was told.
+/// The event, times and lane of a command, if these were told.
 fn profile_of(profile: &Profile, lane: Option<u32>) -> (u64, Option<Times>) {
     let times = Times {
         submitted_ns: profile.submitted_ns.get(),

@@ -27,7 +27,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Between attempts, at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The time that the first attempt may take; then twice as long each, up to what any answer may take. One that has
+/// The time that the first attempt may take; then twice as long each, up to the limit of any answer. One that has
 /// begun on a network that we have left since hears nothing for ever, and must not last until the node has given the
 /// session up; nor may one outlast our own patience.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -108,7 +108,7 @@ impl Resumption {
 
 /// The judgement of failed attempts.
 struct Judge {
-    /// For how long nobody has to listen there until that is believed.
+    /// The time for which no one has to listen there until that is believed.
     refusals: Duration,
     /// Since when nobody does.
     refused: Option<Duration>,

@@ -318,7 +318,7 @@ impl Context {
         self.0.core.lose(reason);
     }
 
-    /// Why the context is lost, if it is.
+    /// The error with which the context was lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&quipu_scheduler::Error> {
         self.0.core.lost()

@@ -170,7 +170,7 @@ impl Device {
         self.0.driver().reset(self.0.index())
     }
 
-    /// Why the device is lost, if it is.
+    /// The error with which the device was lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&Error> {
         self.0.lost()

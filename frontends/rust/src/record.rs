@@ -153,9 +153,8 @@ impl Graph {
         self.0.is_empty()
     }
 
-    /// When the commands of the latest launch passed their states: name, kind and times
-    /// of those whose queues keep [timestamps](crate::QueueOptions::profiling).
-    /// To be asked when the launch is over.
+    /// The times at which the commands of the latest launch passed their states: name, kind and times of those whose
+    /// queues keep [timestamps](crate::QueueOptions::profiling). To be called when the launch is over.
     #[must_use]
     pub fn profiles(&self) -> Vec<(String, Kind, crate::Profile)> {
         self.0.profiles()

@@ -26,7 +26,7 @@
 //! begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens, "Decoupled Fallback", 2025.)
 
 //!
-//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block reads what
+//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block reads memory that
 //! another of the same launch has written. The first launch totals all tiles, and the second combines the totals
 //! before its tiles, in their order and so to the same bits. The second writes again everything else that the first
 //! one writes.

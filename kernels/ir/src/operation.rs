@@ -416,9 +416,9 @@ pub enum AtomicOperation {
 /// For which threads something holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Those of the block.
+    /// The threads of the block.
     Block,
-    /// Those of the device.
+    /// The threads of the device.
     Device,
     /// All, of the host and other devices too.
     System,

@@ -146,7 +146,7 @@ pub trait Accelerator<const D: usize> {
         self.region(extent).indices()
     }
 
-    /// Those of so many groups that are this block's: the block's own number, and on in steps of as many as there are
+    /// The groups, of so many, that are this block's: the block's own number, and on in steps of as many as there are
     /// blocks. All threads of a block go through the same groups, so there may be barriers in the loop.
     ///
     /// ```

@@ -323,7 +323,7 @@ impl fmt::Display for Reach {
 pub struct Exceeded {
     /// The quantity that is too large, as the list of limits names it.
     pub quantity: &'static str,
-    /// In which dimension, the slowest being 0; `None` for a total.
+    /// The dimension, the slowest being 0; `None` for a total.
     pub dimension: Option<usize>,
     /// The amount that was asked for.
     pub asked: usize,

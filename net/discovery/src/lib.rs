@@ -27,7 +27,7 @@ const MAX_INSTANCE: usize = 48;
 /// Nodes that are listed, at most: a network with more is not to be trusted.
 const MAX_HEARD: usize = 256;
 
-/// Why nothing is announced or heard.
+/// The reason for which nothing is announced or heard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {

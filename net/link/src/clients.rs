@@ -17,7 +17,7 @@ pub struct Client {
     pub fingerprint: Fingerprint,
     /// Its name here: no other client has it.
     pub name: String,
-    /// When it was enrolled, since 1970, in whole seconds.
+    /// The time at which it was enrolled, since 1970, in whole seconds.
     pub since: Duration,
     /// Its rights here.
     pub rights: Rights,

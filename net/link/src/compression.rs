@@ -137,13 +137,13 @@ impl Meter {
 struct Network {
     /// Bytes, and seconds that it took for them.
     meter: Meter,
-    /// When it was last waited for; since then:
+    /// The time at which it was last waited for; since then:
     waited: Option<Duration>,
     /// Bytes that were written,
     written: usize,
     /// and time in which nothing was there to be.
     idle: Duration,
-    /// When the last bytes were.
+    /// The time of the last bytes.
     last: Duration,
 }
 

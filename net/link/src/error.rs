@@ -75,7 +75,7 @@ pub enum LinkError {
     Tls {
         /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
     /// The received bytes make no sense.
@@ -101,7 +101,7 @@ pub enum LinkError {
     Ended {
         /// The other side's address.
         address: String,
-        /// Why, as far as is known.
+        /// The reason, as far as it is known.
         reason: String,
     },
     /// Time ran out.
@@ -115,7 +115,7 @@ pub enum LinkError {
     Refused {
         /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
         /// Its text.
         text: String,
@@ -123,11 +123,11 @@ pub enum LinkError {
     /// Somebody came to this node and was not taken: for its log.
     #[error("'{address}', whose key is {key}, was refused: {text}")]
     TurnedAway {
-        /// From where.
+        /// The address of the other side.
         address: String,
         /// The key that it has proved.
         key: Fingerprint,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
         /// The text that it was told.
         text: String,
@@ -137,7 +137,7 @@ pub enum LinkError {
     Goodbye {
         /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         reason: GoodbyeReason,
         /// Its text.
         text: String,

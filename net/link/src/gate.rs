@@ -175,7 +175,7 @@ impl Gate {
         }
     }
 
-    /// For how long somebody may take until it has said hello.
+    /// The time within which a client has to say hello.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
@@ -354,7 +354,7 @@ impl Gate {
     }
 }
 
-/// For how long a refused client may take to hear it.
+/// The time that a refused client may take to receive the refusal.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Tells somebody that the connection is not taken, and closes it.
@@ -413,7 +413,7 @@ impl Caller {
         self.features & FEATURES
     }
 
-    /// For how long the client would wait for a lost connection.
+    /// The time that the client would wait for a lost connection.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience

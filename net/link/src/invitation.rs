@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// For how long an invitation is good.
+/// The time for which an invitation is good.
 pub const GOOD_FOR: Duration = Duration::from_secs(600);
 
 /// Invitations that are good at the same time, at most.
@@ -215,7 +215,7 @@ impl Invitations {
             .map(Some)
     }
 
-    /// Those that are still good.
+    /// The invitations that are still good.
     fn good(&self, now: Duration) -> Result<Vec<Kept>> {
         let parse = |line: &String| {
             let mut fields = line.split('\t');

@@ -250,7 +250,7 @@ impl PeerCaller {
         self.connection.peer()
     }
 
-    /// From where it has come.
+    /// The address from which it has come.
     #[must_use]
     pub fn address(&self) -> &str {
         self.connection.address()

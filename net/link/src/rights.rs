@@ -16,7 +16,7 @@ pub struct Rights {
     pub sessions: Option<u32>,
     /// Cores of the machine that a session may keep busy.
     pub cores: Option<u32>,
-    /// For how long a kernel may run, a native one without a pause, in whole seconds.
+    /// The time that a kernel may run, a native one without a pause, in whole seconds.
     pub run_time: Option<Duration>,
     /// True if its sessions may have to do with other nodes.
     pub peers: bool,

@@ -97,7 +97,7 @@ pub struct NodeLoad {
     pub running: u64,
     /// Commands that are over.
     pub over: u64,
-    /// For how long something ran there, as far as somebody asked.
+    /// The time that commands ran there, as far as times were asked for.
     pub busy: Duration,
     /// Bytes that buffers take there.
     pub buffer_bytes: u64,
@@ -149,7 +149,7 @@ pub struct Terms {
     pub version: u16,
     /// The session, and how often it was attached to.
     pub session: (SessionId, u32),
-    /// For how long the node keeps the session after a loss; zero if it ends with its connection.
+    /// The time that the node keeps the session after a loss; zero if it ends with its connection.
     pub patience: Duration,
     /// The last message that the node has taken over from this stream.
     pub received: u64,
@@ -295,7 +295,7 @@ pub struct Place {
     pub session: (SessionId, u32),
     /// The last message that was taken over from this stream.
     pub received: u64,
-    /// For how long we would wait for a lost connection; zero if not at all.
+    /// The time that we would wait for a lost connection; zero if not at all.
     pub patience: Duration,
     /// The session's own key, if it has a process of its own.
     pub key: Option<Fingerprint>,

@@ -66,7 +66,7 @@ fn one_line(text: &str) -> String {
 struct Found {
     within: Vec<Restriction>,
     devices: Vec<String>,
-    /// Why there are no others.
+    /// The reasons for which there are no others.
     reasons: Vec<String>,
 }
 

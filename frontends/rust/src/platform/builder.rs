@@ -219,7 +219,8 @@ impl PlatformBuilder {
         platform
     }
 
-    /// Why not all that is asked for can be had, as far as it is known before anything is started.
+    /// The drivers that are asked for and cannot be had, with the reasons, as far as these are known before anything
+    /// is started.
     fn refusals(&self) -> Vec<Unavailable> {
         if let Err(error) = process::check() {
             return vec![Unavailable {

@@ -38,7 +38,7 @@ pub struct Platform {
 pub struct Unavailable {
     /// The driver's name; `environment`, if a variable that concerns no single driver makes no sense.
     pub driver: &'static str,
-    /// Why it gives none.
+    /// The reason for which it gives none.
     pub error: Error,
 }
 

@@ -43,7 +43,7 @@ pub(super) trait Language {
         }
     }
 
-    /// Why a scalar type is not there, if it is not.
+    /// An error that says why a scalar type is not there, if it is not.
     fn offers(&self, _scalar: Scalar) -> Possible<()> {
         Ok(())
     }

@@ -224,7 +224,7 @@ impl IndexWidth {
     }
 }
 
-/// In which order a thread goes through its elements.
+/// The order in which a thread goes through its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementOrder {
     /// Neighbours, as CPUs like it.
@@ -277,7 +277,7 @@ impl Options {
     }
 }
 
-/// Why a module is not printed.
+/// The reason for which a module is not printed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrintError {

@@ -193,11 +193,11 @@ impl Target<'_> {
 struct Decided<'t> {
     target: &'t Target<'t>,
     values: &'t [ValueInfo],
-    /// Those that are truth values or numbers without a sign, and are known.
+    /// The values that are truth values or numbers without a sign, and are known.
     numbers: HashMap<Value, u64>,
     /// Those of these that the target decides; the others are constants.
     decided: HashSet<Value>,
-    /// Those that are others.
+    /// The values that are equal to others.
     same: HashMap<Value, Value>,
     /// Variables that are written once, and the value: they become that value.
     results: HashMap<LocalId, Option<Value>>,

@@ -204,7 +204,7 @@ impl BarrierState {
 }
 
 impl Fault {
-    /// Why a thread neither ended nor arrived exactly once.
+    /// The error of a thread that neither ended nor arrived exactly once.
     #[cold]
     pub(crate) fn explain(self, block: BlockOf, thread: usize) -> KernelError {
         let BlockOf { kernel, group } = block;

@@ -39,7 +39,7 @@ thread_local! {
     static RUNS: Cell<Option<(*const Shadow, Watched)>> = const { Cell::new(None) };
 }
 
-/// Puts back the previous entry of [`RUNS`], also when a panic unwinds.
+/// Puts back the previous entry of `RUNS`, also when a panic unwinds.
 struct Restore(Option<(*const Shadow, Watched)>);
 
 impl Drop for Restore {

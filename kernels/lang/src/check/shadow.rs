@@ -72,7 +72,7 @@ impl Access {
     }
 }
 
-/// When each thread that has come to a fence for the device came to its last one.
+/// The time of the last fence for the device of each thread that has come to one.
 #[derive(Debug, Default)]
 struct Fences(HashMap<(u64, usize), u64>);
 

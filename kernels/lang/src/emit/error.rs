@@ -1,10 +1,10 @@
-//! Why a kernel has no source.
+//! The error of a kernel without a source.
 
 use std::panic::Location;
 
 use quipu_kernel_ir::VerifyError;
 
-/// Why no source can be made of a kernel that runs natively.
+/// The reason for which no source can be made of a kernel that runs natively.
 ///
 /// rustc refuses constructs that the kernel language does not have, at their lines. This error is for problems that
 /// are known only when the source is made: in generic functions for these types, say.

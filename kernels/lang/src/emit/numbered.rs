@@ -1,9 +1,9 @@
 //! A thread's own elements by their numbers, for the adapters of `y.each()` and `acc.elements(extent)`.
 //!
-//! Which elements are a thread's own is the target's choice, and so is which of them is the first: natively they are
-//! a box, and where elements go in strides they are those as many apart as the grid has threads. A loop over all of
-//! them is a [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the target. To have numbers, they
-//! are counted here for both orders, and the target leaves out one.
+//! The target chooses a thread's own elements, and the first of them: natively they are a box, and where elements go
+//! in strides they are those as many apart as the grid has threads. A loop over all of them is a
+//! [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the target. To have numbers, they are
+//! counted here for both orders, and the target leaves out one.
 
 use std::panic::Location;
 

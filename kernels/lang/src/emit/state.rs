@@ -76,7 +76,7 @@ pub(super) struct Frame {
     ended: Vec<Option<usize>>,
     pub(super) returns: Vec<Target>,
     pub(super) loops: HashMap<LoopId, LoopState>,
-    /// Those that have begun, the innermost last.
+    /// The branches that have begun, the innermost last.
     pub(super) branches: Vec<BranchState>,
     /// The type of the value of a `return`.
     pub(super) result: Option<Type>,

@@ -140,8 +140,7 @@ fn number<T: KernelValue>(of: Expr<T>) -> Expr<u32> {
     place::field(of, VARIANT, None::<u32>)
 }
 
-/// True if a value is of a variant, as a pattern with its name asks. A struct has none, and is always what its name
-/// says.
+/// True if a value is of a variant, as a pattern with its name asks. A struct has none, and its name always fits.
 #[track_caller]
 pub fn is_variant<T: KernelValue>(of: Expr<T>, name: &str) -> Expr<bool> {
     let location = Location::caller();

@@ -1,7 +1,8 @@
 //! Blocks whose threads are threads of the operating system, which really wait at barriers.
 //!
-//! Slow, and as near to what a GPU does as a CPU comes: the threads of a block run at the same time, in any order. A
-//! thread runs its future to the end in one poll; at a barrier the poll sleeps until the last thread has come.
+//! A test mode that is slow, and as near to a GPU as a CPU comes: the threads of a block run at the same time, in any
+//! order. A thread runs its future to the end in one poll; at a barrier the poll sleeps until the last thread has
+//! come.
 //!
 //! No thread waits for ever. The threads that wait at the barrier, wait at warp functions, or have ended are counted
 //! under one lock. If these are all and none can go on, or a thread came to another place, awaits something else, or

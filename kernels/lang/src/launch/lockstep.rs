@@ -27,7 +27,7 @@ struct Lockstep {
     block: BarrierState,
     /// The warp function that the thread that is being polled has come to.
     at: Cell<Option<Site>>,
-    /// That thread came to two places at once.
+    /// True if that thread came to two places at once.
     strays: Cell<bool>,
     /// Of the warp that runs.
     active: Cell<u64>,

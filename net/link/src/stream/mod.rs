@@ -16,8 +16,8 @@
 //! ones that are sent, or by themselves when much has come.
 //!
 //! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes or hands over
-//! what the socket takes at once, and not while a thread waits for a socket. So two machines that both send without
-//! reading do not wait for each other for ever; unread messages stay with their sender, which sees them in
+//! the bytes that the socket takes at once, and not while a thread waits for a socket. So two machines that both send
+//! without reading do not wait for each other for ever; unread messages stay with their sender, which sees them in
 //! [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
 //!
 //! # Loss
@@ -86,8 +86,8 @@ use std::time::{Duration, Instant};
 pub struct Duplex {
     /// The stream of a session that it is: messages of the other are refused.
     pub stream: Stream,
-    /// For how long the receiver looks again and again before it sleeps. To be woken takes 15 to 25 µs; while it looks, it
-    /// needs a core.
+    /// The time for which the receiver looks again and again before it sleeps. A wake-up takes longer than a look;
+    /// while it looks, it needs a core.
     pub spin: Duration,
     /// True if it outlives its connection: unacknowledged messages are kept then.
     pub resumable: bool,
@@ -204,7 +204,7 @@ struct Queue {
     is_closing: bool,
     /// Answers to pings that nobody has taken.
     pongs: u32,
-    /// Why nothing can be sent any more.
+    /// The reason for which nothing can be sent any more.
     failure: Option<String>,
 }
 
@@ -224,8 +224,8 @@ struct Writing {
 /// Bytes that are encrypted at once: TLS is locked meanwhile.
 const PIECE: usize = 1 << 17;
 
-/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice what a receiver may take over
-/// without acknowledging it.
+/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice the bytes that a receiver may
+/// take over without acknowledging them.
 const MOST_KEPT: usize = 32 << 20;
 
 #[derive(Debug)]

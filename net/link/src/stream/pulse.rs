@@ -75,7 +75,7 @@ struct Watch {
     /// Bytes that were sent and received by the last look, and when these numbers were seen to change.
     sent: (u64, Duration),
     received: (u64, Duration),
-    /// When it looked last.
+    /// The time at which it looked last.
     looked: Duration,
 }
 

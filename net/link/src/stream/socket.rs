@@ -219,7 +219,8 @@ pub(super) fn wait_for_end(socket: &TcpStream, until: std::time::Instant) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wait_for_end(_: &TcpStream, _: std::time::Instant) {}
 
-/// For how long the other side's machine may say nothing at all before the connection is taken to be lost, in seconds.
+/// The time for which the other side's machine may say nothing at all before the connection is taken to be lost, in
+/// seconds.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const DEAD_AFTER: libc::c_int = 30;
 

@@ -84,7 +84,7 @@ impl FunctionPrinter<'_, '_> {
         self.text.line_at(location, &call);
     }
 
-    /// Of which one part says whether a condition holds: a call for each.
+    /// Prints parts, one of which says whether a condition holds: a call for each answer.
     fn printf_either(
         &mut self,
         condition: &str,
