@@ -6,10 +6,10 @@ use std::error::Error;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// Why a command failed.
+/// The failure of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// Standard output did not take what was written.
+    /// Standard output did not take the text.
     #[error("cannot print the results: {0}")]
     Print(#[from] io::Error),
     /// `QUIPU_LOG` makes no sense.
@@ -55,7 +55,7 @@ pub(crate) enum CommandError {
     /// Something of a kernel has no source.
     #[error(transparent)]
     BuildKernel(#[from] BuildError),
-    /// A dialect cannot do what a kernel asks for.
+    /// A dialect cannot express an operation of a kernel.
     #[error(transparent)]
     PrintKernel(#[from] PrintError),
     /// The trace cannot be opened.
@@ -71,7 +71,7 @@ pub(crate) enum CommandError {
     ReadTrace {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: TimelineError,
     },
     /// The page would replace the trace.
@@ -92,17 +92,17 @@ pub(crate) enum CommandError {
     /// Nodes have not answered.
     #[error("{missing} of {all} nodes cannot be used; what is wrong stands beside each")]
     NodesMissing {
-        /// How many.
+        /// The number.
         missing: usize,
-        /// Of how many.
+        /// The number of all nodes.
         all: usize,
     },
     /// Rights to a device that no node has.
     #[error("no device is called '{device}' here; there are: {known}")]
     NoDevice {
-        /// What was said.
+        /// The given name.
         device: String,
-        /// What may be said.
+        /// The known names.
         known: String,
     },
     /// No invitation was said, and none has come.
@@ -116,9 +116,9 @@ pub(crate) enum CommandError {
     /// A source of data makes no sense.
     #[error("--source {text}: {problem}")]
     Source {
-        /// What was said.
+        /// The given text.
         text: String,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
     /// There is no listening at an address.
@@ -143,7 +143,7 @@ pub(crate) enum CommandError {
     /// Rights are to be given to nobody.
     #[error("whose rights? Name a client; `quipu rights` lists them")]
     NoClient,
-    /// Sessions do not find what the node offers.
+    /// Sessions do not find the devices that the node offers.
     #[error(
         "sessions do not find all devices; `--one-process` serves them without a sandbox, to clients that are trusted with the machine"
     )]
@@ -161,7 +161,7 @@ pub(crate) enum CommandError {
     /// A kernel cannot be run as it was asked.
     #[error("{0}")]
     Run(String),
-    /// A program does not compile: what the compiler says, in lines of its own.
+    /// A program does not compile: the compiler's messages, in lines of their own.
     #[error("{0}")]
     Compile(String),
     /// The compiler's process was asked for nothing that it knows.
@@ -216,7 +216,7 @@ fn one_line(error: &dyn Error) -> String {
         }
         cause = error.source();
     }
-    // Messages may quote what somebody else wrote.
+    // Messages may quote text of others.
     quipu_cli::escape::terminal(&text.replace('\n', " ")).into_owned()
 }
 

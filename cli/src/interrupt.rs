@@ -3,7 +3,7 @@
 #[cfg(unix)]
 pub(crate) use unix::{give_way, on_interrupt};
 
-/// Nothing is done: the system removes what is left in its temporary folder.
+/// Does nothing: the system removes the files in its temporary folder.
 #[cfg(not(unix))]
 pub(crate) fn on_interrupt(_then: impl FnOnce() + Send + 'static) {}
 
@@ -19,7 +19,8 @@ mod unix {
     /// An interrupt has come, and the process is about to end.
     static ENDING: AtomicBool = AtomicBool::new(false);
 
-    /// Does not return if an interrupt ends the process: what failed has failed because of what was removed before that.
+    /// Does not return if an interrupt ends the process: a failure then has come of the files that were removed
+    /// before that.
     pub(crate) fn give_way() {
         while ENDING.load(Ordering::Acquire) {
             std::thread::park();

@@ -15,7 +15,7 @@ use std::ops::{Add, Mul};
 pub struct Registered {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// Its purpose, in a line.
     pub summary: &'static str,
     /// Makes its source.
     pub module: fn() -> Result<Module, BuildError>,
@@ -126,7 +126,7 @@ fn parabola<T: Add<Output = T> + Mul<Output = T>>(
     }
 }
 
-/// How often each byte occurs.
+/// The number of times that each byte occurs.
 #[kernel]
 fn histogram(acc: &impl Accelerator<1>, bytes: &[u8], counts: Atomics<u32>) {
     for i in acc.elements(bytes.len()) {

@@ -1,4 +1,4 @@
-//! What the `quipu` command is made of.
+//! The parts of the `quipu` command.
 
 pub mod escape;
 pub mod kernels;

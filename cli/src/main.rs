@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     let logging = match arguments.command.is_of_a_node() {
-        // Its operator sees who comes and goes without asking.
+        // Its operator sees without asking which clients come and go.
         true => quipu::init_logging_from_env_or(&format!("{}=info", quipu_node::OPERATOR)),
         false => quipu::init_logging_from_env(),
     };

@@ -13,7 +13,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long one who asks may take, with all that is said.
+/// The time that a client may take for the request and the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Connections at a time.
@@ -145,11 +145,11 @@ fn answer(stream: TcpStream, patience: Duration, page: &dyn Fn() -> String) -> i
     until.write_all(head.as_bytes())?;
     until.write_all(body.as_bytes())?;
     until.stream.shutdown(Shutdown::Write)?;
-    // What was not read would have the system throw away what was answered.
+    // Unread bytes would have the system throw away the answer.
     io::copy(&mut until.take(1 << 16), &mut io::sink()).map(drop)
 }
 
-/// The head and the body of what is answered.
+/// The head and the body of the answer.
 fn respond(request: &[u8], page: &dyn Fn() -> String) -> (String, String) {
     let line = request.split(|byte| *byte == b'\r').next();
     let line = String::from_utf8_lossy(line.unwrap_or_default());
@@ -195,7 +195,7 @@ fn respond(request: &[u8], page: &dyn Fn() -> String) -> (String, String) {
     (head, body)
 }
 
-/// A metric's name, type and what it is.
+/// A metric's name, type and description.
 type Head = (&'static str, &'static str, &'static str);
 
 fn page(status: &Status, devices: &[Device]) -> String {
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn who_never_reads_or_goes_on_is_given_up_and_holds_up_nobody() {
         let _watchdog = watchdog();
-        // More than what lies in sockets.
+        // More than sockets hold.
         let large = 64 << 20;
         let address = served(Duration::from_secs(2), large);
         let mut never = ask(address, "GET /metrics HTTP/1.1\r\n\r\n");

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// What files of NumPy begin with.
+/// The first bytes of NumPy's files.
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// An array, and its elements' type, as NumPy writes it: `f4`, `i8`, `u1`. Bytes as they are have neither type nor shape.
@@ -38,7 +38,7 @@ pub(crate) fn size_of(element: &str) -> Option<usize> {
 /// Reads an array.
 ///
 /// # Errors
-/// What the system says; what of the file is not as it should be.
+/// The system's error, or the fault in the file.
 pub(crate) fn read(path: &Path) -> Result<Array, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     if !is_numpy(path) {

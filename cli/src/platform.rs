@@ -4,7 +4,7 @@ use quipu::drivers::remote::paired;
 use quipu::simulation::Configuration;
 use quipu::{Platform, PlatformBuilder};
 
-/// How many simulated accelerators there are.
+/// The number of simulated accelerators.
 const SIMULATED: u8 = 2;
 /// Bytes of memory that each of them has.
 const SIMULATED_MEMORY: u64 = 1 << 30;

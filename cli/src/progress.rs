@@ -6,13 +6,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long something takes before it is shown.
+/// The time that an activity takes before it is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often the time it has taken is shown anew.
+/// The interval at which the elapsed time is shown anew.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Where something is shown, if that is a terminal.
+/// The output for progress, and true if it is a terminal.
 struct Screen {
     is_terminal: bool,
     target: ProgressDrawTarget,
@@ -93,7 +93,7 @@ pub(crate) struct Watched<R> {
     title: &'static str,
     length: u64,
     position: u64,
-    /// Where it is shown, until it is.
+    /// The screen for it, until it is shown.
     screen: Option<Screen>,
     started: Instant,
     bar: Option<ProgressBar>,
@@ -160,7 +160,7 @@ mod tests {
     use indicatif::TermLike;
     use std::sync::mpsc::Receiver;
 
-    /// A terminal, of which the test gets what is written there.
+    /// A terminal whose output the test gets.
     #[derive(Debug)]
     struct Terminal(Sender<String>);
 
@@ -190,7 +190,7 @@ mod tests {
         }
 
         fn write_str(&self, text: &str) -> io::Result<()> {
-            // Who does not look any more has seen enough.
+            // A receiver that is gone has seen enough.
             let _ = self.0.send(text.to_owned());
             Ok(())
         }
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A screen, which is a terminal or is taken for none, and what is written there.
+    /// A screen, which is a terminal or is taken for none, and its output.
     fn screen(is_terminal: bool) -> (Screen, Receiver<String>) {
         let (write, written) = channel();
         let target = ProgressDrawTarget::term_like(Box::new(Terminal(write)));
@@ -257,7 +257,7 @@ mod tests {
         for (is_terminal, patience) in [(true, Duration::MAX), (false, Duration::ZERO)] {
             let (screen, written) = screen(is_terminal);
             let busy = Busy::on(screen, "making it", 7, patience);
-            // Nobody waits to show what no terminal would.
+            // No thread waits to show progress that no terminal would show.
             assert_eq!(busy.shows.is_some(), is_terminal);
             busy.step();
             // Others that begin later have long been shown.

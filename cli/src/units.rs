@@ -17,7 +17,7 @@ pub fn bytes(count: u64) -> String {
 fn scaled(number: u64, step: f64, units: &[&str]) -> String {
     let mut value = number as f64;
     let mut unit = 0;
-    // What would be shown as 1000 is shown as 1.00 of the next.
+    // A number that would be shown as 1000 is shown as 1.00 of the next unit.
     while value >= step.min(999.5) && unit + 1 < units.len() {
         value /= step;
         unit += 1;

@@ -1,4 +1,5 @@
-//! `quipu bench`: runs `quipu-bench`, a program of its own, since few programs need what it measures Quipu beside.
+//! `quipu bench`: runs `quipu-bench`, a program of its own, since few programs need the libraries that it measures
+//! Quipu beside.
 
 use crate::error::CommandError;
 use std::ffi::OsString;
@@ -71,7 +72,7 @@ fn build(tree: &Path, profile: &str, program: PathBuf) -> Result<PathBuf, Comman
     }
     match cargo.status() {
         Ok(status) if status.success() => Ok(program),
-        // Where there is no cargo, what was built before serves.
+        // Where there is no cargo, an earlier build serves.
         Err(error) if error.kind() == io::ErrorKind::NotFound && program.is_file() => Ok(program),
         Ok(_) => Err(CommandError::BuildBenchmarks),
         Err(_) => Err(CommandError::NoBenchmarks { program }),

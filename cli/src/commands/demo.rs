@@ -6,7 +6,7 @@ use crate::progress::Busy;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What of the demo is going on, on standard error.
+/// The present step of the demo, shown on standard error.
 #[derive(Default)]
 struct Shown(Mutex<Option<Busy>>);
 
@@ -19,7 +19,7 @@ impl Shown {
 impl Progress for Shown {
     fn begin(&self, what: &str, steps: u64) {
         let mut busy = self.busy();
-        // What was going on is taken away first.
+        // The earlier step is taken away first.
         *busy = None;
         *busy = Some(Busy::new(what, steps));
     }

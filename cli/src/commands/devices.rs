@@ -58,14 +58,14 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
 }
 
-/// Why nodes are not there.
+/// The lines on nodes that are not there, with the reasons.
 fn failed_nodes(platform: &Platform) -> Vec<String> {
     let unavailable = platform.unavailable().iter();
     let nodes = unavailable.filter(|driver| driver.driver == "remote");
     nodes.map(|driver| driver.error.to_string()).collect()
 }
 
-/// What can be said of a device.
+/// A property of a device.
 #[derive(Debug)]
 enum Property {
     Text(String),

@@ -62,10 +62,10 @@ const LIBRARY: &str = "libquipu_opencl.so";
 /// The loader's name, as programs are linked with it.
 const LOADER: &str = "libOpenCL.so.1";
 
-/// Where `cl3` looks for the loader, if it is set.
+/// The variable with the path at which `cl3` looks for the loader, if it is set.
 const CL3_LOADER: &str = "OPENCL_DYLIB_PATH";
 
-/// Why a program is not run.
+/// A reason for which a program is not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExecError {
     #[error(
@@ -196,7 +196,7 @@ fn nodes(options: &Options) -> Result<Option<Vec<String>>, CommandError> {
     Ok(Some(nodes))
 }
 
-/// Runs the program as a child, prints what its trace tells, and ends as it has ended.
+/// Runs the program as a child, prints the table of its trace, and ends as it has ended.
 fn profile(
     mut command: Command,
     trace: &Path,
@@ -266,7 +266,7 @@ fn is_obedient(loader: &Path) -> bool {
     fs::read(loader).is_ok_and(|bytes| bytes.windows(name.len()).any(|part| part == name))
 }
 
-/// Where the loader would find other platforms: their devices are ours, too.
+/// The folder in which the loader would find other platforms: their devices are ours, too.
 fn vendors() -> Option<PathBuf> {
     let told = std::env::var_os("OCL_ICD_VENDORS").map(PathBuf::from);
     let vendors = told.unwrap_or_else(|| PathBuf::from("/etc/OpenCL/vendors"));

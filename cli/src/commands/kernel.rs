@@ -12,7 +12,7 @@ pub(crate) struct Options {
     action: Action,
 }
 
-/// What to do with kernels.
+/// The actions of `quipu kernel`.
 #[derive(clap::Subcommand)]
 enum Action {
     /// List the kernels that can be printed: those of the guide to kernels.

@@ -15,10 +15,10 @@ mod trace;
 
 use crate::error::CommandError;
 
-/// What to do.
+/// The commands of `quipu`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Process an image on every device, check the result, and draw what happened.
+    /// Process an image on every device, check the result, and draw a timeline.
     Demo(crate::demo::Options),
     /// List the devices of this machine and of paired nodes.
     Devices(devices::Options),

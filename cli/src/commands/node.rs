@@ -20,13 +20,13 @@ use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a stranger has until it has said hello.
+/// The time within which a stranger has to say hello.
 const HELLO: Duration = Duration::from_secs(10);
 
-/// How long a node may take to answer.
+/// The time within which a node has to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What there is to do where there is none.
+/// The advice where there is no node.
 pub(super) const NO_NODE: &str =
     "no node was paired with; run `quipu serve --invite` on its machine, and here what it prints\n";
 
@@ -80,7 +80,8 @@ pub(super) fn shown(text: &str) -> String {
 /// The options of `quipu invite`.
 #[derive(clap::Args)]
 pub(crate) struct InviteOptions {
-    /// Where clients reach this machine's node, as host:port; several with commas between them. Without it: where the node serves now.
+    /// Address at which clients reach this machine's node, as host:port; several with commas between them. Without
+    /// it: the address at which the node serves now.
     #[arg(long)]
     address: Option<String>,
 
@@ -88,7 +89,7 @@ pub(crate) struct InviteOptions {
     rights: RightsOptions,
 }
 
-/// What a client may have; all that the node gives to anybody without them.
+/// The rights of a client; without them all that the node gives.
 #[derive(clap::Args)]
 pub(crate) struct RightsOptions {
     /// The devices that the client sees, as `quipu devices` names them: `cuda:0`, or `cuda` for all of a driver.
@@ -127,7 +128,7 @@ impl RightsOptions {
             run_time: self.run_time.map(Duration::from_secs),
             peers: !self.no_peers,
         };
-        // As it is read again: so what makes no sense is said now.
+        // As it is read again: so an error is reported now.
         rights.to_string().parse()
     }
 
@@ -141,7 +142,7 @@ impl RightsOptions {
     }
 }
 
-/// Whether these name devices of this machine's, or sources, which are where the node's own command line says so.
+/// Checks that these name devices of this machine's, or sources. Sources are on the node's own command line.
 fn check_devices(named: &[String]) -> Result<(), CommandError> {
     let platform = Platform::builder().without_nodes().build_available();
     let devices = platform.devices().iter();
@@ -178,7 +179,7 @@ pub(crate) struct ClientsOptions {
     rights: RightsOptions,
 }
 
-/// Lists the clients of this machine's node with what they may have, or says what one may have.
+/// Lists the clients of this machine's node with their rights, or sets the rights of one.
 pub(crate) fn run_rights(options: &ClientsOptions) -> Result<(), CommandError> {
     let home = Home::open()?;
     let clients = Clients::of(&home.0);
@@ -306,7 +307,7 @@ fn join_insecurely(addresses: &str, key: &Key) -> Result<(Fingerprint, Joined), 
         name: "quipu pair",
         patience: PATIENCE,
     };
-    // What is not let in is not remembered.
+    // A node that does not let us in is not remembered.
     let link = dial.ask()?;
     let name = link.name().to_owned();
     link.close();
@@ -378,10 +379,10 @@ pub(crate) fn run_nodes(options: &NodesOptions) -> Result<(), CommandError> {
     }
 }
 
-/// How long nodes on the local network have to say that they are there.
+/// The time that nodes on the local network have to announce themselves.
 const LISTEN: Duration = Duration::from_secs(3);
 
-/// Lists what is heard on the local network, and notes where nodes are now that were paired with.
+/// Lists the nodes that are heard on the local network, and notes the present addresses of paired ones.
 fn discover(folder: &Folder, known: &[Node]) -> Result<(), CommandError> {
     let heard = quipu_discovery::look(LISTEN, |_| false)?;
     if heard.is_empty() {
@@ -425,7 +426,7 @@ fn discover(folder: &Folder, known: &[Node]) -> Result<(), CommandError> {
     print(&text)
 }
 
-/// How a node is.
+/// A node's status, in a line.
 fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
     let dial = Dial {
         address: &node.address,
@@ -452,7 +453,7 @@ fn ask(node: &Node, key: &Key) -> Result<String, LinkError> {
     Ok(how)
 }
 
-/// What compression has made of the bytes that a node has sent to its clients' sessions, if it has sent any.
+/// The effect of compression on the bytes that a node has sent to its clients' sessions, if it has sent any.
 pub(super) fn sent_in_bulk(status: &Status) -> Option<String> {
     (status.bulk_bytes > 0).then(|| {
         format!(

@@ -1,6 +1,6 @@
 //! `quipu run`: a kernel of a file in OpenCL C or SPIR-V, on arrays in files.
 //!
-//! Arguments are given in the order of the kernel's parameters, each by an option that says what it is.
+//! Arguments are given in the order of the kernel's parameters, each by an option that names its kind.
 
 use crate::error::CommandError;
 use crate::npy::{self, Array};
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     #[arg(long)]
     time: bool,
 
-    /// Run the kernel N times. Each run reads what the one before has written.
+    /// Run the kernel N times. Each run reads the output of the one before.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
 
@@ -124,7 +124,7 @@ enum Given {
     LocalBytes(usize),
 }
 
-/// Of which shape what is written is.
+/// The shape of an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shape {
     Said(Vec<usize>),
@@ -134,7 +134,7 @@ enum Shape {
 /// The arguments, in the order in which they are given.
 struct Arguments(Vec<Given>);
 
-/// The options for arguments: name, what follows, help.
+/// The options for arguments: name, value, help.
 const GIVEN: [(&str, &str, &str); 7] = [
     ("arg", "VALUE", "A value: 7, 2.5, or 1,2,3,4 for a vector"),
     ("in", "FILE", "An array that the kernel reads"),
@@ -390,7 +390,7 @@ fn report(
     Ok(())
 }
 
-/// A compiler's words name the text as they must; the file is what the user knows.
+/// A compiler's messages name the text; this names the user's file in its place.
 fn text_of(error: &quipu::Error, file: &Path) -> String {
     error
         .to_string()
@@ -414,7 +414,7 @@ fn device(name: &str) -> Result<(Platform, Device), CommandError> {
     Ok((platform, device))
 }
 
-/// The size of work-groups: as it is said, or wanted by the kernel, or what suits the device.
+/// The size of work-groups: as the option says, or as the kernel wants, or as suits the device.
 fn local(
     options: &Options,
     info: &KernelInfo,
@@ -453,7 +453,7 @@ fn launch(
     local: [usize; 3],
 ) -> quipu::Result<()> {
     let blocks: [usize; 3] = std::array::from_fn(|axis| global.sizes[axis] / local[axis]);
-    // SAFETY: what the kernel does with its arguments is its author's, who runs it.
+    // SAFETY: the kernel's use of its arguments is its author's responsibility, who runs it.
     let call = unsafe { kernel.call_with(arguments) };
     let event = match global.dimensions {
         1 => queue.launch(WorkDivision::new(blocks[0], local[0], 1), call)?,
@@ -474,7 +474,7 @@ fn told(parameter: &ParameterInfo) -> String {
     format!("{} {}", parameter.type_name, parameter.name)
 }
 
-/// Matches what is given to the kernel's parameters.
+/// Matches the given arguments to the kernel's parameters.
 fn ready(info: &KernelInfo, given: &[Given], global: Extent) -> Result<Vec<Ready>, CommandError> {
     let bad = |problem: String| Err(CommandError::Run(problem));
     let parameters = &info.parameters;
@@ -594,7 +594,7 @@ fn element_of(type_name: &str) -> Option<(&'static str, usize)> {
     Some((element, lanes))
 }
 
-/// What people call a type of NumPy's.
+/// The usual name of a type of NumPy's.
 fn dtype(element: &str) -> String {
     let (kind, size) = element.split_at(1);
     let kind = match kind {

@@ -23,12 +23,13 @@ use std::time::Duration;
 /// The command's options.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Where to listen, as host:port; 0.0.0.0 is every network of this machine. Without it: 0.0.0.0:4760, or 127.0.0.1:4760 with
-    /// `--insecure`.
+    /// Address to listen at, as host:port; 0.0.0.0 is every network of this machine. Without it: 0.0.0.0:4760, or
+    /// 127.0.0.1:4760 with `--insecure`.
     #[arg(long)]
     address: Option<String>,
 
-    /// Where clients reach this machine, as host:port; several with commas between them. Without it: at the machine's own addresses.
+    /// Address at which clients reach this machine, as host:port; several with commas between them. Without it: at
+    /// the machine's own addresses.
     #[arg(long)]
     advertise: Option<String>,
 
@@ -88,7 +89,8 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     compile_time: u64,
 
-    /// Where other nodes find this one, as an address and a port. Without it: where its clients have found it.
+    /// Address at which other nodes find this one, with a port. Without it: the address at which its clients have
+    /// found it.
     #[arg(long, value_name = "ADDRESS")]
     peer_address: Option<SocketAddr>,
 
@@ -121,7 +123,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Where to listen. Only programs of this machine reach an insecure node that nobody has given an address.
+    /// The address to listen at. Only programs of this machine reach an insecure node without a given address.
     fn address(&self) -> &str {
         match &self.address {
             Some(address) => address,
@@ -130,7 +132,7 @@ impl Options {
         }
     }
 
-    /// How much a session may have.
+    /// The limits of a session.
     fn limits(&self) -> Limits {
         let mut limits = Limits {
             patience: Duration::from_secs(self.patience),
@@ -149,11 +151,11 @@ impl Options {
     }
 }
 
-/// What a session's process is started with.
+/// The arguments that a session's process is started with.
 #[cfg(target_os = "linux")]
 #[derive(clap::Args)]
 pub(crate) struct SessionOptions {
-    /// How many devices the node offers.
+    /// Number of devices that the node offers.
     #[arg(long)]
     devices: usize,
 
@@ -197,7 +199,7 @@ impl Extra {
         Ok((Some(options.start().map_err(CommandError::Node)?), files))
     }
 
-    /// What the options say.
+    /// The sources and files of the options.
     fn read(&self) -> Result<(Vec<Source>, Vec<PathBuf>), CommandError> {
         let (mut sources, mut files) = (Vec::new(), Vec::new());
         for text in &self.sources {
@@ -211,7 +213,7 @@ impl Extra {
         Ok((sources, files))
     }
 
-    /// How a process is started that offers the same, with these arguments before those of the devices.
+    /// The way to start a process that offers the same, with these arguments before those of the devices.
     #[cfg(target_os = "linux")]
     fn spawn(&self, arguments: &[&str]) -> Result<quipu_node::Spawn, CommandError> {
         let sources = self.sources.iter();
@@ -231,7 +233,7 @@ fn platform(driver: Option<Arc<SourcesDriver>>) -> Platform {
     builder.build_available()
 }
 
-/// How it is served.
+/// The options of the node that serves the devices.
 fn serving(devices: &[Device], spin: u64, compression: Compression) -> NodeOptions {
     NodeOptions {
         natives: Arc::new(quipu_cli::kernels::served()),
@@ -335,7 +337,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
     let count = devices.len();
     let fingerprint = gate.fingerprint();
-    // Before the node listens to anybody: what cannot be done is said at once. It says goodbye as it is dropped.
+    // Before the node listens: a failure is reported at once. It says goodbye as it is dropped.
     let _announced = match options.announce {
         true => Some(Announcement::of(&name, fingerprint, bound)?),
         false => None,

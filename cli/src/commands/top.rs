@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         });
     }
     loop {
-        // From the upper left corner, each line to its end, and then all below: what stays the same does not flicker.
+        // From the upper left corner, each line to its end, and then all below: unchanged parts do not flicker.
         let picture = picture(&watches).replace('\n', "\x1b[K\n");
         print(&format!("\x1b[H{picture}\x1b[J"))?;
         std::thread::sleep(interval.min(Duration::from_millis(500)));
@@ -100,7 +100,7 @@ struct Watch {
     seen: Mutex<Seen>,
 }
 
-/// What was seen of a node last.
+/// The last view of a node.
 enum Seen {
     Nothing,
     Up(Box<Up>),
@@ -124,7 +124,8 @@ impl Up {
         (milliseconds > 0).then(|| (before, milliseconds as f64 / 1000.0))
     }
 
-    /// How much more in a second something is, that was so much before; none if it was more: that of a session that has ended.
+    /// The growth of a number in a second, from its value in the look before; none if it has become less, as that of
+    /// a session that has ended.
     fn rate(&self, now: u64, was: impl FnOnce(&Look) -> Option<u64>) -> Option<f64> {
         let (before, seconds) = self.passed()?;
         Some(now.checked_sub(was(before)?)? as f64 / seconds)
@@ -192,7 +193,7 @@ impl Watch {
     }
 }
 
-/// What keys are called: those of nodes, and of our own sessions there.
+/// The names of keys: those of nodes, and of our own sessions there.
 fn names(watches: &[Watch]) -> HashMap<[u8; 32], String> {
     let mut names = HashMap::new();
     for Watch { node, seen, .. } in watches {
@@ -259,7 +260,7 @@ fn picture(watches: &[Watch]) -> String {
     text
 }
 
-/// A node's devices and our queues there; of a node that does not say what there is to do on them, what they are.
+/// A node's devices and our queues there; of a node that does not report their loads, their descriptions.
 fn devices(up: &Up) -> String {
     const LEFT: [bool; 8] = [true, false, false, false, false, false, true, true];
     if up.now.loads.len() != up.devices.len() {
@@ -385,7 +386,7 @@ fn links(up: &Up, names: &HashMap<[u8; 32], String>) -> String {
     text
 }
 
-/// What a link is for, or which node is at its other end: by the node's name if we look at it, else by its address.
+/// The purpose of a link, or the node at its other end: by the node's name if we look at it, else by its address.
 fn other_end(link: &LinkLoad, names: &HashMap<[u8; 32], String>) -> String {
     let node = || match (names.get(&link.key), link.address) {
         (Some(name), _) => shown(name),
@@ -420,7 +421,7 @@ fn described(device: &NodeDevice) -> String {
     )
 }
 
-/// How much of a device's memory is in use, if its driver can tell, and how much there is.
+/// The bytes of a device's memory that are in use, if its driver can tell, and all of them.
 fn memory(device: &NodeDevice, load: &NodeLoad) -> String {
     let all = device.global_memory;
     match load.free_bytes {

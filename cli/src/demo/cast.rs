@@ -1,8 +1,8 @@
 //! The devices that take part: all that this machine has, two simulated accelerators, and those of two nodes.
 //!
-//! What runs the kernels natively computes what the sequential version does. What compiles them itself, as CUDA's and OpenCL's
-//! devices do, is *tried* first, on the picture's upper rows: a device whose trial fails, or differs in any bit, is left out,
-//! and the report says why.
+//! Devices that run the kernels natively compute the same as the sequential version. Devices whose drivers compile
+//! them, as CUDA's and OpenCL's, are *tried* first, on the picture's upper rows: a device whose trial fails, or
+//! differs in any bit, is left out, and the report says why.
 //!
 //! Then each device is *measured*, alone, on the same rows: it gets tiles in proportion to its speed.
 
@@ -27,11 +27,11 @@ const FASTEST: f64 = 1000.0;
 
 /// The devices, the processor's pool first.
 pub(crate) struct Cast {
-    /// Those that take part.
+    /// The devices that take part.
     pub(crate) devices: Vec<Device>,
     /// The time that each device took for the measured rows.
     pub(crate) took: Vec<Duration>,
-    /// Those that do not.
+    /// The devices that do not.
     pub(crate) left_out: Vec<LeftOut>,
     /// Gone last: the devices say goodbye to them.
     _nodes: Option<Nodes>,
@@ -44,7 +44,7 @@ impl Cast {
         with_nodes: bool,
         progress: &dyn Progress,
     ) -> Result<Self, DemoError> {
-        // What the environment names as nodes is the user's, and not the demo's.
+        // Nodes that the environment names are the user's, and not the demo's.
         let embedded = Platform::builder().without_nodes().build_available();
         let of_host = |device: &&Device| ["cpu", "serial"].contains(&device.driver_name());
         let (own, others): (Vec<_>, Vec<_>) = embedded.devices().iter().partition(of_host);
@@ -89,7 +89,7 @@ impl Cast {
         })
     }
 
-    /// How many tiles each device gets, compared with the others: in proportion to its speed.
+    /// The weight of each device, by which it gets tiles: in proportion to its speed.
     pub(crate) fn weights(&self) -> Vec<usize> {
         let least = self.took.iter().min().copied().unwrap_or_default();
         let weight = |took: &Duration| {
@@ -99,7 +99,7 @@ impl Cast {
         self.took.iter().map(weight).collect()
     }
 
-    /// What they are called: as long as two have one name, with their driver's, and with a number.
+    /// Their names: as long as two have one name, with their driver's, and with a number.
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |device: &Device| device.name().to_owned();
         let mut names: Vec<String> = self.devices.iter().map(name).collect();
@@ -143,7 +143,7 @@ impl Trial {
         }
     }
 
-    /// Enqueues all stages, and the read of what comes of them.
+    /// Enqueues all stages, and the read of their result.
     fn begin(&self, source: &Image, params: &StageParams) -> quipu::Result<Pending<Vec<u32>>> {
         let pixels = self.planes.words(&self.planes.whole(Plane::Source))?;
         drop(self.queue.write(&pixels, source.pixels().to_vec())?);
@@ -159,7 +159,7 @@ impl Trial {
     }
 }
 
-/// Tries devices, all at the same time; gives those that compute what the sequential version does.
+/// Tries devices, all at the same time; gives those that compute the same as the sequential version.
 fn tried(
     devices: Vec<Device>,
     source: &Image,
@@ -211,7 +211,7 @@ fn tried(
     (good, left_out)
 }
 
-/// How long each device takes for the rows on which devices are tried, alone, once its kernels are made.
+/// The time that each device takes for the rows on which devices are tried, alone, once its kernels are made.
 fn measured(
     devices: Vec<Device>,
     source: &Image,

@@ -1,9 +1,8 @@
 //! Pictures in memory and on disk.
 //!
-//! An [`Image`] is what enters the pipeline and what leaves it: opaque pixels, row after row with
-//! no padding, each packed in one `u32` (red in the lowest byte, then green, blue and an alpha of
-//! 255). The packing is arithmetic, not a reinterpretation of bytes, so it is the same on machines
-//! of either byte order.
+//! An [`Image`] enters the pipeline and leaves it: opaque pixels, row after row with no padding, each packed in one
+//! `u32` (red in the lowest byte, then green, blue and an alpha of 255). The packing is arithmetic, not a
+//! reinterpretation of bytes, so it is the same on machines of either byte order.
 //!
 //! Reading takes any PNG: grey, grey with alpha, RGB, RGBA and palette, 1 to 16 bits deep,
 //! interlaced or not. In this order:
@@ -31,7 +30,7 @@ pub(crate) const MAX_PIXELS: usize = 1 << 25;
 
 const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1A, b'\n'];
 
-/// What can go wrong with an image, in words for the person who gave it.
+/// An error of an image, in words for the user that gave it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ImageError {
@@ -40,7 +39,7 @@ pub(crate) enum ImageError {
     Read {
         /// The file that was asked for.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The input is another kind of file.
@@ -48,7 +47,7 @@ pub(crate) enum ImageError {
     NotPng {
         /// The file that was asked for.
         path: PathBuf,
-        /// What its first bytes look like.
+        /// The format that its first bytes look like.
         found: &'static str,
     },
     /// The input starts as a PNG does, and then breaks off or contradicts itself.
@@ -56,10 +55,10 @@ pub(crate) enum ImageError {
     Damaged {
         /// The file that was asked for.
         path: PathBuf,
-        /// What the decoder objects to.
+        /// The decoder's reason.
         reason: String,
     },
-    /// The image exceeds what the demo takes.
+    /// The image exceeds the demo's limits.
     #[error(
         "an image of {width}x{height} is too large for the demo: it takes at most {MAX_SIDE} \
          pixels a side and {MAX_PIXELS} in all; scale it down first"
@@ -81,7 +80,7 @@ pub(crate) enum ImageError {
     /// A size that is not written as WIDTHxHEIGHT.
     #[error("`{given}` is not a size; write it as WIDTHxHEIGHT in pixels, as in 1920x1080")]
     SizeSyntax {
-        /// What was given.
+        /// The given text.
         given: String,
     },
     /// A picture cannot be written.
@@ -89,12 +88,12 @@ pub(crate) enum ImageError {
     Write {
         /// The file that was to be written.
         path: PathBuf,
-        /// What the system or the encoder said.
+        /// The error of the system or the encoder.
         source: io::Error,
     },
 }
 
-/// Width and height in pixels, within what the demo takes.
+/// Width and height in pixels, within the demo's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     width: usize,
@@ -173,7 +172,7 @@ pub(crate) struct Difference {
     pub(crate) here: u32,
     /// The pixel of the other image.
     pub(crate) there: u32,
-    /// How many pixels differ in all.
+    /// The number of pixels that differ in all.
     pub(crate) count: usize,
 }
 
@@ -225,7 +224,7 @@ impl Image {
         Self::decode(BufReader::new(file), path)
     }
 
-    /// Decodes a PNG from `reader`; `path` is what errors name.
+    /// Decodes a PNG from `reader`; errors name `path`.
     pub(crate) fn decode<R: io::BufRead + Seek>(
         mut reader: R,
         path: &Path,
@@ -311,7 +310,7 @@ impl Image {
         Ok(Self::new(size, pixels))
     }
 
-    /// Writes the image to `path` as an 8-bit RGB PNG, replacing what is there.
+    /// Writes the image to `path` as an 8-bit RGB PNG, replacing an existing file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), ImageError> {
         let failed = |source| ImageError::Write {
             path: path.to_owned(),
@@ -336,7 +335,7 @@ impl Image {
         Ok(())
     }
 
-    /// Where `other`, of the same size, differs; `None` if every bit is equal.
+    /// The differences of `other`, of the same size; `None` if every bit is equal.
     ///
     /// # Panics
     ///
@@ -391,7 +390,7 @@ fn over_white(colour: [u8; 3], alpha: u8) -> u32 {
     pack(mix(colour[0]), mix(colour[1]), mix(colour[2]))
 }
 
-/// What a file that is no PNG seems to be.
+/// The format that a file that is no PNG seems to have.
 fn guess_format(start: &[u8]) -> &'static str {
     match start {
         [] => "the file is empty",

@@ -1,11 +1,10 @@
 //! The pipeline's stages as kernels.
 //!
 //! The result of a pixel does not depend on how the image is cut, or on the device. Each pixel is computed by one
-//! fixed sequence of `f32` additions, multiplications, divisions and square roots, which IEEE 754
-//! rounds the same way everywhere; no other function of the maths library is called on pixels. Sums
-//! over a neighbourhood go from top to bottom and from left to right, and what is summed over the
-//! whole image is integers. So the tiled result equals that of [`sequential`](super::sequential)
-//! bit for bit, whichever devices computed it.
+//! fixed sequence of `f32` additions, multiplications, divisions and square roots, which IEEE 754 rounds the same way
+//! everywhere; no other function of the maths library is called on pixels. Sums over a neighbourhood go from top to
+//! bottom and from left to right, and sums over the whole image are of integers. So the tiled result equals that of
+//! [`sequential`](super::sequential) bit for bit, whichever devices computed it.
 //!
 //! A stage's inputs are bands of planes, rows of them as they lie in memory, and [`Band`] says which. Its output is a view of
 //! the tile's rows, where the colours of a row are rows of their own. The loops over a row work on slices, or on arrays of
@@ -55,8 +54,8 @@ pub(crate) struct Band {
 
 #[device]
 impl Band {
-    /// Where one channel begins of the row that is `offset - radius` below the tile's row `y`, or of the outermost row
-    /// there is.
+    /// The index at which one channel begins of the row that is `offset - radius` below the tile's row `y`, or of the
+    /// outermost row there is.
     fn start(self, y: usize, offset: usize, radius: usize, channel: usize) -> usize {
         let row = (self.before as usize + y + offset).saturating_sub(radius);
         let row = row.min(self.last as usize);
@@ -280,7 +279,7 @@ fn gradient(left: [f32; 3], middle: [f32; 3], right: [f32; 3]) -> f32 {
     (across * across + down * down).sqrt().min(1.0)
 }
 
-/// Sobel's two gradients, and the length of what they span.
+/// Sobel's two gradients, and the length of the vector that they form.
 #[kernel]
 pub(crate) fn edges(
     _acc: &impl Accelerator<2>,
@@ -308,7 +307,7 @@ pub(crate) fn edges(
     }
 }
 
-/// A weighted sum along each row; of what exceeds `threshold`, if `BRIGHT`.
+/// A weighted sum along each row; of the excess over `threshold`, if `BRIGHT`.
 #[kernel]
 pub(crate) fn along_rows<const N: usize, const BRIGHT: bool>(
     _acc: &impl Accelerator<2>,
@@ -432,15 +431,15 @@ pub(crate) fn tone_map(
     }
 }
 
-/// What compose needs to know besides the pixels.
+/// The parameters of compose besides the pixels.
 #[derive(Clone, Copy, Debug, PartialEq, KernelData)]
 #[repr(C)]
 pub(crate) struct Composition {
-    /// How much of the glow is added.
+    /// The share of the glow that is added.
     pub(crate) glow_amount: f32,
-    /// How dark the strongest edge is drawn, from 0 to 1.
+    /// The darkness of the strongest edge, from 0 to 1.
     pub(crate) edge_amount: f32,
-    /// How much darker the corners are, from 0 to 1.
+    /// The loss of light in the corners, from 0 to 1.
     pub(crate) vignette: f32,
     /// The image's centre, in pixels from its top left corner.
     pub(crate) centre: [f32; 2],

@@ -1,11 +1,11 @@
 //! `quipu demo`: a real job on every device there is.
 //!
-//! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by
-//! thirteen dependent stages. The image is cut into tiles, the stages on the tiles are commands of
-//! one task graph, and the devices take them: all of this machine's (the processor's cores, the serial device, what there is of
-//! CUDA and OpenCL), two simulated accelerators with memory of their own, and two nodes, which the demo starts on this machine
-//! and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward sequential
-//! program, and written beside a picture of who did what and when.
+//! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by thirteen dependent
+//! stages. The image is cut into tiles, the stages on the tiles are commands of one task graph, and the devices take
+//! them: all of this machine's (the processor's cores, the serial device, and the devices of CUDA and OpenCL, if
+//! any), two simulated accelerators with memory of their own, and two nodes, which the demo starts on this machine
+//! and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
+//! sequential program, and written beside a picture of each device's work over time.
 //!
 //! In the order in which the data takes:
 //!
@@ -42,18 +42,18 @@ pub(crate) mod timeline;
 
 use image::{Image, ImageError, Size};
 
-/// Process an image on every device, check the result, and draw what happened.
+/// Process an image on every device, check the result, and draw a timeline.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub(crate) struct Options {
     /// The PNG to process; without it the demo makes a picture itself.
     #[arg(long, value_name = "PNG")]
     pub(crate) input: Option<PathBuf>,
 
-    /// Where to write the result.
+    /// File to write the result to.
     #[arg(long, value_name = "PNG", default_value = "quipu-demo.png")]
     pub(crate) output: PathBuf,
 
-    /// Where to write the picture of the timeline.
+    /// File to write the picture of the timeline to.
     #[arg(long, value_name = "SVG", default_value = "quipu-demo.svg")]
     pub(crate) timeline: PathBuf,
 
@@ -83,7 +83,7 @@ pub(crate) struct Options {
     pub(crate) session: bool,
 }
 
-/// Who is told how far the demo is.
+/// A listener to the demo's progress.
 pub(crate) trait Progress: Send + Sync {
     /// Something has begun that takes so many steps; none if nobody knows.
     fn begin(&self, what: &str, steps: u64);
@@ -100,7 +100,7 @@ impl Options {
         }
     }
 
-    /// How an image of `size` is cut for so many devices.
+    /// The way in which an image of `size` is cut for so many devices.
     pub(crate) fn geometry(&self, size: Size, devices: usize) -> plan::Geometry {
         plan::Geometry::new(size, self.tile_rows.map(NonZeroUsize::get), devices)
     }

@@ -13,13 +13,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long one may take to answer, on a machine that has much to do.
+/// The time within which a node has to answer, on a machine that has much to do.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What they are called.
+/// Their names.
 const NAMES: [&str; 2] = ["node-1", "node-2"];
 
-/// Nodes that serve, and a connection to each: used together, so what one has and the other needs goes there straight.
+/// Nodes that serve, and a connection to each: used together, so bytes that one has and the other needs go there
+/// straight.
 pub(crate) struct Nodes {
     driver: Arc<RemoteDriver>,
     _serving: Vec<Serving>,
@@ -36,12 +37,12 @@ impl Drop for Keys {
     }
 }
 
-/// Where the keys of this process's nodes are.
+/// The folder of the keys of this process's nodes.
 fn folder() -> PathBuf {
     std::env::temp_dir().join(format!("quipu-demo-{}.keys", std::process::id()))
 }
 
-/// Held while keys are made: what is removed meanwhile would come back.
+/// Held while keys are made: files that are removed meanwhile would come back.
 static MAKING: Mutex<()> = Mutex::new(());
 
 /// Removes all files of this process's nodes, if there are any.
@@ -59,7 +60,7 @@ fn remove_keys() {
     }
 }
 
-/// What a node offers: a part of this machine's cores, for there are others that work at the same time.
+/// The devices that a node offers: a part of this machine's cores, for there are others that work at the same time.
 fn cores() -> quipu::Result<Vec<Device>> {
     let all = std::thread::available_parallelism().map_or(1, NonZero::get);
     let some = NonZero::new(all / 4).unwrap_or(NonZero::<usize>::MIN);

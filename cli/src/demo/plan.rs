@@ -24,8 +24,8 @@
 //! Invariants, which the tests hold on to:
 //!
 //! * every element of every plane but the source is written by exactly one (stage, tile);
-//! * what a stage reads was written by stages before it in [`Stage::ALL`], so enqueuing stage
-//!   after stage in that order is correct on an in-order queue;
+//! * the planes that a stage reads are written by stages before it in [`Stage::ALL`], so enqueuing stage after stage
+//!   in that order is correct on an in-order queue;
 //! * a stage never reads the plane it writes.
 
 use std::ops::Range;
@@ -43,14 +43,14 @@ pub(crate) const BINS: usize = 256;
 
 /// The fewest rows of a tile when their number is left to the plan, unless devices would go without.
 const DEFAULT_TILE_ROWS: usize = 64;
-/// The fewest rows of a tile even then: halos would be most of what is moved.
+/// The fewest rows of a tile even then: halos would be most of the moved bytes.
 const FEWEST_TILE_ROWS: usize = 8;
 /// Tiles that there should be for each device.
 const TILES_PER_DEVICE: usize = 2;
 /// The most tiles when their number is left to the plan.
 const DEFAULT_MOST_TILES: usize = 256;
 
-/// What a plane's elements are; each takes four bytes.
+/// The type of a plane's elements; each takes four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     /// `f32`: samples, brightness, factors.
@@ -121,7 +121,7 @@ impl Plane {
         self as usize
     }
 
-    /// What its elements are.
+    /// The type of its elements.
     pub(crate) fn element(self) -> Element {
         match self {
             Self::Source | Self::Histograms | Self::Result => Element::Word,
@@ -154,7 +154,7 @@ pub(crate) struct Tile {
     pub(crate) rows: Range<usize>,
 }
 
-/// Some rows of a plane: what a stage reads or writes.
+/// Some rows of a plane that a stage reads or writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     /// The plane.
@@ -192,7 +192,7 @@ impl Geometry {
         }
     }
 
-    /// How many tiles there are.
+    /// The number of tiles.
     pub(crate) fn tile_count(&self) -> usize {
         self.height.div_ceil(self.tile_rows)
     }
@@ -249,13 +249,13 @@ impl Geometry {
         self.row_count(plane) * self.row_elements(plane)
     }
 
-    /// Where in its plane's buffer an access lies, in elements.
+    /// The range of an access in its plane's buffer, in elements.
     pub(crate) fn elements(&self, access: &Access) -> Range<usize> {
         let row = self.row_elements(access.plane);
         access.rows.start * row..access.rows.end * row
     }
 
-    /// Where in its plane's buffer an access lies, in bytes.
+    /// The range of an access in its plane's buffer, in bytes.
     #[cfg(test)]
     pub(crate) fn bytes(&self, access: &Access) -> Range<usize> {
         let elements = self.elements(access);
@@ -291,9 +291,9 @@ pub(crate) enum Stage {
     BlurRows,
     /// A Gaussian along the columns. Halo of [`BLUR_RADIUS`].
     BlurColumns,
-    /// Unsharp mask: adds what the blur took away.
+    /// Unsharp mask: adds the detail that the blur took away.
     Sharpen,
-    /// Takes what is brighter than a threshold and spreads it along the rows.
+    /// Takes the light above a threshold and spreads it along the rows.
     GlowRows,
     /// Spreads it along the columns. Halo of [`GLOW_RADIUS`].
     GlowColumns,
@@ -357,8 +357,8 @@ impl Stage {
         }
     }
 
-    /// Whether a tile's rows may be divided further, and each part run as a tile of its own with
-    /// the same index: so for all stages whose rows of output are rows of the image.
+    /// True if a tile's rows may be divided further, and each part run as a tile of its own with the same index: so
+    /// for all stages whose rows of output are rows of the image.
     #[cfg(test)]
     pub(crate) fn is_divisible(self) -> bool {
         !matches!(self, Self::Histogram | Self::Curve)
@@ -439,7 +439,7 @@ impl Stage {
 pub(crate) fn divide(tiles: usize, weights: &[usize]) -> Vec<Range<usize>> {
     let mut counts = vec![0_usize; weights.len()];
     for _ in 0..tiles {
-        // Each in turn goes to who has the fewest for his weight (Sainte-Laguë's method).
+        // Each in turn goes to the device that has the fewest for its weight (Sainte-Laguë's method).
         let most_due = (0..weights.len()).max_by(|one, other| {
             let due = |device: usize| match counts[device] {
                 0 => f64::INFINITY,

@@ -1,4 +1,4 @@
-//! What the demo says when it is done: who did what, whether the result is right, and where it is.
+//! The report of the demo: the work of each device, the check of the result, and its path.
 //!
 //! A [`Report`] is plain data, filled in by whoever ran the pipeline, and printed through
 //! [`Display`](fmt::Display). Nothing is measured here.
@@ -12,18 +12,18 @@ use quipu_cli::table::align;
 use super::image::{Difference, Size, unpack};
 use super::plan::{Geometry, Stage};
 
-/// What one device did.
+/// The work of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeviceShare {
     /// Its name.
     pub(crate) name: String,
-    /// How many commands it ran: a stage on a tile each.
+    /// The number of commands that it ran: a stage on a tile each.
     pub(crate) commands: usize,
-    /// How many different tiles they were on.
+    /// The number of different tiles that they were on.
     pub(crate) tiles: usize,
-    /// Which stages it had a part in.
+    /// The stages that it had a part in.
     pub(crate) stages: Vec<Stage>,
-    /// How long it computed, over all its units.
+    /// The time that it computed, over all its units.
     pub(crate) busy: Duration,
     /// Bytes that were brought to its memory.
     pub(crate) bytes_in: u64,
@@ -36,7 +36,7 @@ pub(crate) struct DeviceShare {
 pub(crate) struct LeftOut {
     /// Its name.
     pub(crate) name: String,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
 }
 
@@ -52,9 +52,9 @@ impl LeftOut {
 /// Something that was written to disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// What it is, in a few words.
+    /// Its description, in a few words.
     pub(crate) what: &'static str,
-    /// Where it is.
+    /// Its path.
     pub(crate) path: PathBuf,
 }
 
@@ -63,19 +63,19 @@ pub(crate) struct Written {
 pub(crate) struct Report {
     /// The image's size.
     pub(crate) size: Size,
-    /// How it was cut.
+    /// The way in which it was cut.
     pub(crate) geometry: Geometry,
-    /// What each device did.
+    /// The work of each device.
     pub(crate) devices: Vec<DeviceShare>,
     /// Devices that took no part.
     pub(crate) left_out: Vec<LeftOut>,
     /// From the first command to the last one's end.
     pub(crate) elapsed: Duration,
-    /// How long the sequential version took.
+    /// The time of the sequential version.
     pub(crate) sequential: Duration,
-    /// Where the result differs from that of the sequential version.
+    /// The difference, if the result differs from that of the sequential version.
     pub(crate) difference: Option<Difference>,
-    /// What was written.
+    /// The files that were written.
     pub(crate) written: Vec<Written>,
 }
 

@@ -2,9 +2,8 @@
 //!
 //! 1. The devices (`cast`).
 //! 2. A buffer per plane, and an in-order queue per device.
-//! 3. Each stage on each tile is one launch on the queue of the device that has the tile. What it
-//!    reads and writes are slices of the planes; that is all that orders the commands, and all that
-//!    moves bytes between the memories.
+//! 3. Each stage on each tile is one launch on the queue of the device that has the tile. It reads and writes slices
+//!    of the planes; these alone order the commands, and all that moves bytes between the memories.
 //! 4. The result is read, compared with the sequential version, and written, with the picture of
 //!    the timeline, which is drawn from the trace of the run.
 
@@ -23,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Why the demo did not come to its end.
+/// A reason for which the demo did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum DemoError {
@@ -45,9 +44,9 @@ pub(crate) enum DemoError {
     /// The trace's file could not be opened.
     #[error("the trace of the run at {path} could not be opened: {source}")]
     Open {
-        /// Where it should be.
+        /// The path at which it should be.
         path: PathBuf,
-        /// Why not.
+        /// The system's reason.
         source: std::io::Error,
     },
     /// The result is wrong.
@@ -55,7 +54,7 @@ pub(crate) enum DemoError {
     Different,
 }
 
-/// Runs the demo and gives what to tell about it.
+/// Runs the demo and gives the report of it.
 ///
 /// # Errors
 /// If a picture cannot be read or written, a device fails, or the result is wrong.
@@ -81,7 +80,7 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
     let elapsed = started.elapsed();
     drop(pipeline);
     let mut recorded = recording.finish()?;
-    // Not the trials of devices, nor what else a trace has that the user asked for.
+    // Not the trials of devices, nor other commands in a trace that the user asked for.
     recorded
         .commands
         .retain(|command| command.queued_ns >= begun);
@@ -120,12 +119,12 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
     })
 }
 
-/// Where this process keeps the trace that nobody has asked for.
+/// The path of this process's own trace, which the user has not asked for.
 fn own_trace() -> PathBuf {
     std::env::temp_dir().join(format!("quipu-demo-{}.json", std::process::id()))
 }
 
-/// Removes what a run that is interrupted leaves in the system's temporary folder.
+/// Removes the files that an interrupted run leaves in the system's temporary folder.
 pub(crate) fn tidy_up() {
     // It need not be there.
     let _ = std::fs::remove_file(own_trace());
@@ -228,7 +227,7 @@ impl Pipeline {
     }
 }
 
-/// Who did what, from the trace: the table's rows and the picture's boxes.
+/// The work of each device, from the trace: the table's rows and the picture's boxes.
 fn account(
     recorded: &Trace,
     names: &[String],

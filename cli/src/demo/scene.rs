@@ -23,7 +23,7 @@ use noise::{
 };
 use quipu::Quipu;
 
-/// Where the lake begins.
+/// The height at which the lake begins.
 const SHORE: f32 = 0.80;
 /// The moon's centre and radius.
 const MOON: [f32; 3] = [0.40, 0.335, 0.052];
@@ -50,7 +50,7 @@ pub(crate) fn generate(size: Size) -> Image {
     Image::new(size, pixels)
 }
 
-/// What is computed once for all pixels.
+/// The values that are computed once for all pixels.
 struct Scene {
     quipu: Quipu,
     outlines: Outlines,
@@ -98,7 +98,7 @@ impl Scene {
 
     fn beyond_the_lake(&self, u: f32, v: f32, unit: f32) -> Colour {
         let crests = self.outlines.at(u);
-        // What lies behind a range that covers the whole pixel is not drawn.
+        // Ranges behind one that covers the whole pixel is not drawn.
         let nearest = crests
             .iter()
             .rposition(|crest| coverage(v - crest, unit) == 1.0);
@@ -119,7 +119,7 @@ impl Scene {
 
     fn lake(&self, u: f32, v: f32, unit: f32) -> Colour {
         let depth = v - SHORE;
-        // Waves are longer towards the viewer, and bend what is mirrored, mostly up and down.
+        // Waves are longer towards the viewer, and bend the mirror image, mostly up and down.
         let near = depth / (1.0 - SHORE);
         let stretch = 1.0 / (0.05 + 0.55 * near);
         let wave = fractal(
@@ -316,7 +316,7 @@ struct Outlines {
 
 impl Outlines {
     fn new(size: Size) -> Self {
-        // As far beyond the borders as waves bend what they mirror.
+        // As far beyond the borders as waves bend the mirror image.
         const MARGIN: f32 = 0.05;
         let unit = 1.0 / size.height() as f32;
         let first = -0.5 * size.width() as f32 * unit - MARGIN;
@@ -350,10 +350,10 @@ impl Range {
         self.base - self.rise * (far * (0.40 + 0.80 * broad))
     }
 
-    /// What is seen of it at a depth below its outline.
+    /// Its colour at a depth below its outline.
     fn surface(&self, u: f32, v: f32, depth: f32) -> Colour {
         const HAZE: Colour = [0.20, 0.125, 0.160];
-        // Relief: gullies run down from the crest; what faces the moon, on the right, is lit.
+        // Relief: gullies run down from the crest; slopes that face the moon, on the right, are lit.
         let fine = 5.5 * self.frequency;
         let bend = 0.55 * (fractal(u * fine * 0.5, v * fine * 0.5, 3, self.salt + 2) - 0.5);
         let field = |along: f32| {

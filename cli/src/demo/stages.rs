@@ -25,7 +25,7 @@ pub(crate) struct StageParams {
     pub(crate) glow_weights: [f32; GLOW],
     /// Glow: the linear light above which a colour glows.
     pub(crate) glow_threshold: f32,
-    /// Sharpen: how much of what the blur took away is added.
+    /// Sharpen: the share of the detail that the blur took away that is added.
     pub(crate) sharpen_amount: f32,
     /// Curve: the share of equalisation, from 0 (leave as is) to 1.
     pub(crate) curve_strength: f32,

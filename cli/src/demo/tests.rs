@@ -13,7 +13,7 @@ use quipu::prelude::*;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-/// The planes on one thread, and what is in them once all stages were run.
+/// The planes on one thread, and their content once all stages were run.
 struct Pictures {
     params: StageParams,
     queue: Queue,
@@ -66,7 +66,7 @@ impl Pictures {
         enqueued.unwrap();
     }
 
-    /// Fetches what is in them.
+    /// Fetches their content.
     fn read(mut self) -> Self {
         for plane in Plane::ALL {
             let whole = self.planes.whole(plane);
@@ -339,7 +339,7 @@ fn nodes_can_have_all_kernels() {
     super::kernels::served().check().unwrap();
 }
 
-/// What the demo says of how far it is.
+/// The demo's reports of its progress.
 #[derive(Default)]
 struct Told(Mutex<Vec<(String, u64, u64)>>);
 
@@ -364,7 +364,7 @@ fn the_steps_that_are_told_are_all_there_are() {
     let told = Arc::new(Told::default());
     let progress: Arc<dyn Progress> = told.clone();
     let cast = Cast::find(&image, false, &*progress).unwrap();
-    // What runs the kernels natively is the least that there is.
+    // The devices that run the kernels natively are always there.
     assert!(cast.devices.len() >= 4, "{:?}", cast.devices);
     let pixels = Pipeline::new(cast, params.geometry)
         .unwrap()

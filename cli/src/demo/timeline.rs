@@ -19,7 +19,7 @@ use super::plan::Stage;
 use super::report::duration;
 use quipu_cli::escape;
 
-/// What a device did in a span of time.
+/// The activity of a device in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// It ran a stage on a tile.
@@ -31,7 +31,7 @@ pub(crate) enum Activity {
     },
     /// Bytes were brought to its memory, or taken from it.
     Copy {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
         /// To its memory, not from it.
         inward: bool,
@@ -43,22 +43,22 @@ pub(crate) enum Activity {
 pub(crate) struct Span {
     /// The device, as a place in [`Timeline::devices`].
     pub(crate) device: usize,
-    /// What it did.
+    /// Its activity.
     pub(crate) activity: Activity,
-    /// When it began.
+    /// The time at which it began.
     pub(crate) start: Duration,
-    /// When it was done; not before it began.
+    /// The time at which it ended; not before it began.
     pub(crate) end: Duration,
 }
 
 /// A run to draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Timeline {
-    /// What it is of, for the title.
+    /// Its subject, for the title.
     pub(crate) title: String,
     /// The devices' names, from top to bottom.
     pub(crate) devices: Vec<String>,
-    /// What they did, in any order. Spans of devices that are not listed are left out.
+    /// Their spans of activity, in any order. Spans of devices that are not listed are left out.
     pub(crate) spans: Vec<Span>,
 }
 
@@ -89,7 +89,7 @@ const COLOURS: [&str; Stage::ALL.len() + 1] = [
 const COPIES: usize = Stage::ALL.len();
 
 impl Timeline {
-    /// Draws the run to the file at `path`, replacing what is there.
+    /// Draws the run to the file at `path`, replacing an existing file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), ImageError> {
         fs::write(path, self.to_svg()).map_err(|source| ImageError::Write {
             path: path.to_owned(),
@@ -270,7 +270,7 @@ fn colour(span: &Span) -> usize {
     }
 }
 
-/// What a box stands for, in words.
+/// The meaning of a box, in words.
 fn tip(span: &Span) -> String {
     let took = duration(span.end.saturating_sub(span.start));
     let at = duration(span.start);

@@ -1,4 +1,4 @@
-//! What the commands of each name took, as a table for the terminal.
+//! The times of the commands of each name, as a table for the terminal.
 
 use super::Trace;
 use crate::escape;
@@ -6,10 +6,10 @@ use crate::table::align;
 use crate::units::{bytes, count, duration, percent};
 use std::collections::BTreeMap;
 
-/// The most rows: what comes after takes next to no time.
+/// The most rows: the names after them take next to no time.
 const ROWS: usize = 30;
 
-/// A row for each device, kind and name of commands: how many there were, how long they took and what they moved, those
+/// A row for each device, kind and name of commands: their number, their time and the bytes that they moved, those
 /// that took longest first. Ends in a line break.
 ///
 /// ```text

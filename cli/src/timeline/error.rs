@@ -1,8 +1,8 @@
-//! Why a trace could not be read.
+//! Reasons for which a trace could not be read.
 
 use std::io;
 
-/// What was wrong with a trace file.
+/// An error of a trace file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimelineError {
@@ -24,7 +24,7 @@ pub enum TimelineError {
         line: usize,
         /// The column in it, in bytes, from 1.
         column: usize,
-        /// What is wrong there.
+        /// The fault there.
         what: String,
     },
     /// The file is a JSON object without events.

@@ -3,7 +3,7 @@
 //! The data are columns rather than a list of objects, with times as differences, which makes a third of the size and
 //! loads quickly with 100,000 commands. They are in a script element of a type that is not run, through
 //! [`escape::json_in_script`]; the page's scripts put text on the page only as text nodes. A content security policy
-//! in the page forbids it to load anything from anywhere. What the scripts do is tested in `tests/page/`.
+//! in the page forbids it to load anything from anywhere. The scripts are tested in `tests/page/`.
 
 use super::palette::{self, COLOURS};
 use super::summary::headline;
@@ -23,7 +23,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("page/main.js"),
 ];
 
-/// What the page says besides the trace.
+/// The page's settings besides the trace.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -53,7 +53,7 @@ pub fn page(trace: &Trace, options: &Options) -> String {
     let data = serde_json::to_string(&Data::of(trace)).expect("plain numbers and strings are JSON");
     let title = escape::markup(&options.title);
     let scripts = SCRIPTS.concat();
-    // What is filled in may contain anything, a placeholder's name too: the template is cut once, from left to right.
+    // The filled-in text may contain anything, a placeholder's name too: the template is cut once, from left to right.
     let mut out =
         String::with_capacity(TEMPLATE.len() + STYLE.len() + scripts.len() + data.len() * 9 / 8);
     let mut rest = TEMPLATE;
@@ -181,9 +181,9 @@ struct Columns {
     submitted: Vec<u64>,
     /// From queued to submitted.
     queued: Vec<u64>,
-    /// How many entries of `waits` are this one's.
+    /// The number of entries of `waits` that are this one's.
     wait_count: Vec<usize>,
-    /// How many waits are for commands that the trace does not have.
+    /// The number of waits for commands that the trace does not have.
     missing: Vec<usize>,
     /// Positions of commands.
     waits: Vec<usize>,

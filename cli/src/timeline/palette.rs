@@ -1,6 +1,6 @@
 //! The colours of the kinds of command, in one place for the page and the picture.
 
-/// A kind and what it is drawn in.
+/// A kind and its colours.
 pub(super) struct Colour {
     /// The kind's word in the file.
     pub(super) kind: &'static str,
@@ -14,7 +14,7 @@ const fn colour(kind: &'static str, light: &'static str, dark: &'static str) -> 
     Colour { kind, light, dark }
 }
 
-/// In the order of the legend. Computing is blue, moving is green, and what the core moves unasked is orange.
+/// In the order of the legend. Computing is blue, moving is green, and the core's own migrations are orange.
 pub(super) const COLOURS: [Colour; 12] = [
     colour("launch", "#3b76b8", "#5b9bdc"),
     colour("host task", "#7a5fb0", "#a68ae0"),
@@ -30,7 +30,7 @@ pub(super) const COLOURS: [Colour; 12] = [
     OTHER,
 ];
 
-/// What a later version may add.
+/// The colour of kinds that a later version may add.
 const OTHER: Colour = colour("other", "#964a74", "#d183b0");
 
 /// The position in [`COLOURS`] of a kind.

@@ -1,8 +1,8 @@
 //! From the file's events to a [`Trace`], one event at a time.
 //!
-//! The parser is serde_json's over a buffered reader; a [`Builder`] is handed through it and takes each event as it is
-//! parsed. So whatever the builder has when the input ends early is the trace as far as it goes, and what is wrong
-//! *in* an event is reported at that event's place in the file.
+//! The parser is serde_json's over a buffered reader; a [`Builder`] is handed through it and takes each event as it
+//! is parsed. So the events that the builder has when the input ends early are the trace as far as it goes, and a
+//! fault *in* an event is reported at that event's place in the file.
 
 use super::error::TimelineError;
 use super::trace::{Clock, Command, Detour, Device, Lane, Queue, Trace};
@@ -166,7 +166,7 @@ impl Builder {
         Ok(())
     }
 
-    /// What is known last counts, for all devices of a machine.
+    /// The last report counts, for all devices of a machine.
     fn clock(&mut self, args: Args) {
         let Some(node) = args.node else { return };
         let clocks = &mut self.trace.clocks;

@@ -66,7 +66,7 @@ pub fn summary(trace: &Trace) -> String {
     out
 }
 
-/// How well the times of a machine's devices are known, in a line.
+/// The precision of the times of a machine's devices, in a line.
 fn told(clock: &Clock) -> String {
     let signed = |ns: i64| {
         let way = if ns < 0 { "behind" } else { "ahead" };
@@ -86,7 +86,7 @@ fn told(clock: &Clock) -> String {
     )
 }
 
-/// What the trace holds, in one line.
+/// The content of the trace, in one line.
 pub(super) fn headline(trace: &Trace) -> String {
     let (first_ns, last_ns) = trace.span_ns();
     let failed = trace

@@ -139,7 +139,7 @@ fn draw_lane(out: &mut String, commands: &[&Command], scale: &Scale, y: u32) {
             failed: command.failed.is_some(),
         };
         open = match open {
-            // Thinner than a pixel, and close to what is there: the one that matters most gives the colour.
+            // Thinner than a pixel, and close to the box before: the one that matters most gives the colour.
             Some(last)
                 if until - from < 1.5
                     && from - last.until < 1.0

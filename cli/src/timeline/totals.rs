@@ -1,4 +1,4 @@
-//! What each device did, added up.
+//! The totals of each device's work.
 
 use super::trace::{Command, Trace};
 use std::collections::BTreeMap;
@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 pub struct Totals {
     /// The device's id.
     pub device: u32,
-    /// How many lanes it has.
+    /// The number of its lanes.
     pub lanes: u64,
-    /// How many commands it ran, failed ones included.
+    /// The number of commands that it ran, failed ones included.
     pub commands: u64,
-    /// How many of them failed.
+    /// The number of them that failed.
     pub failed: u64,
     /// The time its lanes were busy, added up over the lanes. A lane that ran one command inside another was busy
     /// once.
     pub busy_ns: u64,
-    /// `busy_ns` by what it could have been: the trace's span on every lane. 0 in a trace without time.
+    /// `busy_ns` as a share of its maximum: the trace's span on every lane. 0 in a trace without time.
     pub utilisation: f64,
     /// The bytes that copies, reads, writes, maps and migrations moved.
     pub bytes_moved: u64,
-    /// How many migrations.
+    /// The number of migrations.
     pub migrations: u64,
     /// The bytes that migrations moved.
     pub bytes_migrated: u64,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a program did.
+/// The commands of a program, and their context.
 ///
 /// Devices, their lanes and the queues are in the order of their ids. They are those that a command mentions.
 /// Commands are in the order in which they started.
@@ -20,7 +20,7 @@ pub struct Trace {
     pub commands: Vec<Command>,
     /// The file had no end: the program died, or still runs.
     pub truncated: bool,
-    /// How many slices in the file are none of Quipu's.
+    /// The number of slices in the file that are none of Quipu's.
     pub foreign: u64,
 }
 
@@ -33,14 +33,14 @@ pub struct Device {
     pub name: String,
     /// The workers and engines of it that ran commands.
     pub lanes: Vec<Lane>,
-    /// How many more lanes it has, on which nothing ran.
+    /// The number of further lanes, on which nothing ran.
     pub idle_lanes: usize,
 }
 
 /// The clock of another machine, by which the times of its devices were told before they were told in this trace's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// What the machine is called.
+    /// The machine's name.
     pub node: String,
     /// By how many nanoseconds its clock is ahead.
     pub ahead_ns: i64,
@@ -54,14 +54,14 @@ pub struct Clock {
     pub drift_error_ppb: u64,
 }
 
-/// What went from one machine to another by way of the program, since it did not get there straight.
+/// The bytes that went from one machine to another by way of the program, since they could not go straight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detour {
-    /// What the machine is called that has sent it.
+    /// The name of the machine that has sent them.
     pub from: String,
-    /// What the machine is called that it was for.
+    /// The name of the machine that they were for.
     pub to: String,
-    /// How many transfers.
+    /// The number of transfers.
     pub transfers: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -92,7 +92,7 @@ pub struct Command {
     pub id: u64,
     /// The kernel's name or the like.
     pub name: Arc<str>,
-    /// What it was, as the file has it: `launch`, `copy`, `migrate`.
+    /// Its kind, as the file has it: `launch`, `copy`, `migrate`.
     pub kind: Arc<str>,
     /// The [`Device::id`] that ran it.
     pub device: u32,
@@ -100,34 +100,34 @@ pub struct Command {
     pub lane: u32,
     /// The [`Queue::id`] it was enqueued on.
     pub queue: u32,
-    /// How many bytes it moved or set.
+    /// The number of bytes that it moved or set.
     pub bytes: u64,
-    /// When it was enqueued.
+    /// The time at which it was enqueued.
     pub queued_ns: u64,
-    /// When the device got it.
+    /// The time at which the device got it.
     pub submitted_ns: u64,
-    /// When it began to run.
+    /// The time at which it began to run.
     pub started_ns: u64,
-    /// When it was over.
+    /// The time at which it was over.
     pub ended_ns: u64,
-    /// Why it failed, if it did.
+    /// The reason of its failure, if it failed.
     pub failed: Option<String>,
-    /// The ids of what it waited for.
+    /// The ids of the commands that it waited for.
     pub waits: Vec<u64>,
 }
 
 impl Command {
-    /// Whether the core moved data on its own account.
+    /// True if the core moved data on its own account.
     pub fn is_migration(&self) -> bool {
         &*self.kind == "migrate"
     }
 
-    /// Whether it takes bytes from one place to another.
+    /// True if it takes bytes from one place to another.
     pub fn moves_bytes(&self) -> bool {
         matches!(&*self.kind, "copy" | "read" | "write" | "migrate" | "map")
     }
 
-    /// How long it ran.
+    /// The time that it ran.
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns - self.started_ns
     }

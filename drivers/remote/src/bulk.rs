@@ -1,4 +1,5 @@
-//! Bytes of large transfers: the host's side of their regions, a thread that sends, and places for what comes.
+//! Bytes of large transfers: the host's side of their regions, a thread that sends, and destinations for incoming
+//! bytes.
 
 use crate::link::Link;
 use crate::locked;
@@ -23,7 +24,7 @@ pub(crate) struct HostRegion {
     steps: Vec<(usize, usize)>,
 }
 
-// SAFETY: whoever makes one says for how long its memory is there, and who else touches it.
+// SAFETY: the maker of one says for how long its memory is there, and what else touches it.
 unsafe impl Send for HostRegion {}
 
 impl HostRegion {
@@ -31,7 +32,7 @@ impl HostRegion {
     ///
     /// # Safety
     /// Until the command of it is over, all of it is valid, for reads or for writes as the command demands, from any
-    /// thread, and nobody else writes it, nor reads what the command writes.
+    /// thread, and nothing else writes it, nor reads the bytes that the command writes.
     pub(crate) unsafe fn new(pointer: *mut u8, row: usize, steps: Vec<(usize, usize)>) -> Self {
         let mut region = Self {
             pointer,
@@ -144,20 +145,20 @@ pub(crate) struct Job {
     pub(crate) transfer: u64,
     /// The command that they belong to; none if they are another node's, passed on.
     pub(crate) event: Option<u64>,
-    /// Where in the transfer's bytes they begin.
+    /// Their offset in the transfer's bytes.
     pub(crate) offset: usize,
     /// Zeros follow, which are not sent.
     pub(crate) has_rest: bool,
     pub(crate) bytes: Bytes,
 }
 
-/// Bytes that are to be sent, and who keeps them, if not the program.
+/// Bytes that are to be sent, and their owner, if that is not the program.
 pub(crate) struct Bytes {
     pub(crate) region: HostRegion,
     pub(crate) _kept: Vec<u8>,
 }
 
-/// What is to be sent.
+/// The queue of bytes to send.
 #[derive(Default)]
 pub(crate) struct Jobs {
     queue: Mutex<(VecDeque<Job>, bool)>,
@@ -202,7 +203,7 @@ impl Jobs {
 }
 
 impl Link {
-    /// Sends what is to be sent, until the connection ends.
+    /// Sends the queued bytes, until the connection ends.
     pub(crate) fn send_bulk(&self) {
         let most = CHUNK.min(self.bulk_out.max_frame() as usize - 64);
         let mut compressor = Compressor::new(

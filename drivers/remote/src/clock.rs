@@ -7,9 +7,10 @@
 //! ended - seen  <=  ahead  <=  submitted - sent
 //! ```
 //!
-//! What all commands say holds at once, but for how much the clocks drift between them: at most [`DRIFT`], so what was learnt
-//! earlier is taken to be that much less certain. The middle of what is left is the estimate, wrong by half of its width at most. If nothing is left, a clock was set, or
-//! the node does not tell the truth: then it begins anew with what was said last.
+//! The bounds of all commands hold at once, but for the drift of the clocks between them: at most [`DRIFT`]. So
+//! earlier bounds are widened by that. The middle of the common interval is the estimate, wrong by half of its width
+//! at most. If nothing is left, a clock was set, or the node does not tell the truth: then it begins anew with the
+//! last bounds.
 
 use crate::locked;
 use quipu_scheduler::trace::{self, NodeClock};
@@ -19,8 +20,8 @@ use std::sync::Mutex;
 /// By how much two clocks drift apart at most, in billionths: quartz is ten times as good, and is corrected over a network by less.
 const DRIFT: i128 = 200_000;
 
-/// When a command was sent from here and when its end was seen, by this machine's clock; and when it was handed to its device,
-/// began and ended, by the node's. In nanoseconds.
+/// The times of a command, in nanoseconds: at which it was sent from here and its end was seen, by this machine's
+/// clock; and at which it was handed to its device, began and ended, by the node's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     pub(crate) sent: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Sighting {
     pub(crate) seen: u64,
 }
 
-/// What is known at a time of this machine's.
+/// The bounds that are known at a time of this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bounds {
     at: u64,
@@ -52,13 +53,13 @@ impl Bounds {
 #[derive(Debug, Default)]
 struct Known {
     now: Option<Bounds>,
-    /// From where drift is counted.
+    /// The bounds from which drift is counted.
     first: Option<Bounds>,
     /// By how much it might be wrong when that was last said in the trace.
     said: Option<i128>,
     /// Devices of which it was said.
     devices: HashSet<u32>,
-    /// When the last command of each device's lane ended, by the node's clock and by ours.
+    /// The time at which the last command of each device's lane ended, by the node's clock and by ours.
     lanes: HashMap<Lane, (u64, u64)>,
     /// Until when bytes were last under way to each other node, by our clock.
     ways: HashMap<usize, u64>,
@@ -88,8 +89,8 @@ impl LinkClock {
         Some((started, here(sighting.ended).max(started)))
     }
 
-    /// The same of a command on a lane: what came after another there begins after its end here as well, though more is known of
-    /// the clock by now. (In a trace, those of a lane do not overlap.)
+    /// The same of a command on a lane: a command that came after another there begins after its end here as well,
+    /// though more is known of the clock by now. (In a trace, those of a lane do not overlap.)
     pub(crate) fn note_on(&self, lane: Lane, sighting: &Sighting) -> Option<(u64, u64)> {
         let (mut started, mut ended) = self.note(sighting)?;
         let lanes = &mut locked(&self.0).lanes;
@@ -118,7 +119,7 @@ impl LinkClock {
         locked(&self.0).named.insert((device, lane))
     }
 
-    /// Says in the trace what is known, where it was not said of the device, or has become better by an eighth.
+    /// Puts the bounds into the trace, if the device's are not there yet, or have become better by an eighth.
     pub(crate) fn tell(&self, node: &str, device: u32) {
         let known = &mut *locked(&self.0);
         let Some(now) = known.now else {
@@ -173,7 +174,7 @@ impl Known {
         }
         let now = now.unwrap_or(said);
         self.now = Some(now);
-        // Drift is counted from what is known well: from the best of the first second.
+        // Drift is counted from good bounds: from the best of the first second.
         let first = self.first.get_or_insert(now);
         if now.error() < first.error() && now.at.saturating_sub(first.at) < 1_000_000_000 {
             *first = now;
@@ -259,7 +260,7 @@ mod tests {
                 let wrong = (now.middle() - ahead(now.at)).abs();
                 assert!(wrong <= error, "{wrong} of {error}, seed {seed}, {number}");
                 for (said, is) in [started, ended].into_iter().zip(truth) {
-                    // What drifts in the command's own time comes to that.
+                    // The drift in the command's own time is added.
                     let wrong = i128::from(said.abs_diff(is));
                     assert!(
                         wrong <= error + 2500,
@@ -310,7 +311,7 @@ mod tests {
         let clock = LinkClock::default();
         assert_eq!(clock.on_way(1, 10, 30), (10, 30));
         assert_eq!(clock.on_way(1, 20, 50), (30, 50));
-        // Another node's way is another, and what was quicker than those before it is not shown later than it was.
+        // Another node's way is another, and a quicker transfer is not shown later than it was.
         assert_eq!(clock.on_way(2, 20, 40), (20, 40));
         assert_eq!(clock.on_way(1, 25, 40), (40, 40));
         assert_eq!(clock.on_way(1, 60, 55), (60, 60));

@@ -33,7 +33,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What a front end asks about.
+    /// The program that a front end asks about.
     ///
     /// # Errors
     /// If it is of another language, or has more than a node takes.
@@ -58,7 +58,7 @@ impl Asked {
     }
 }
 
-/// What a node has said of a program so far.
+/// A node's answer on a program so far.
 #[derive(Clone, Default)]
 pub(crate) struct Answer(Arc<Mutex<Told>>);
 
@@ -158,7 +158,7 @@ fn parameter_of(told: &ParameterDescription<'_>) -> ParameterInfo {
 }
 
 impl Link {
-    /// Has the node read a program. What it says comes into the answer before the point is over.
+    /// Has the node read a program. Its words come into the answer before the point is over.
     fn describe(
         &self,
         route: &Route,
@@ -193,7 +193,7 @@ impl Link {
 }
 
 impl Device {
-    /// Has the node read a program, and waits for what it finds.
+    /// Has the node read a program, and waits for its findings.
     pub(crate) fn describe(&self, program: &Asked) -> Result<Description> {
         let link = &self.link;
         let unsupported = |what: String, instead| {

@@ -71,7 +71,7 @@ impl VendorDevice for Device {
 }
 
 impl Device {
-    /// A device, if what the node says of it makes sense.
+    /// A device, if the node's description of it makes sense.
     pub(crate) fn new(
         number: usize,
         device: &NodeDevice,
@@ -110,7 +110,7 @@ impl Device {
             max_buffer: device.max_buffer.min(terms.max_buffer_bytes),
             warp_sizes: device.warp_sizes.clone(),
             clock_mhz: (device.clock_mhz != 0).then_some(device.clock_mhz),
-            // Where on the node a buffer's bytes are is the node's affair.
+            // The place of a buffer's bytes on the node is the node's affair.
             memory: MemorySpace::Own(space as u32),
             domain: Some(0),
             concurrent_commands: device.concurrent_commands,

@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::{Duration, Instant};
 
-/// For how much longer than the longest goodbye the exit is held up at most.
+/// The most time beyond the longest goodbye for which the exit is held up.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections that there are, and the process that made them: one that was forked has copies,
@@ -54,7 +54,7 @@ fn say_goodbye() {
         // Without a thread there is no goodbye.
         let _ = saying.spawn(move || {
             link.close();
-            // The exit may not wait any more. What is dropped here would be dropped by nobody else now.
+            // The exit may not wait any more. A link dropped here could be the last reference.
             let _ = said.send(());
             std::mem::forget(link);
         });

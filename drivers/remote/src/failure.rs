@@ -8,7 +8,7 @@ use quipu_scheduler::{Error, ErrorKind};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Mutex;
 
-/// Why nothing more can be had of a node, or a command could not be sent.
+/// The reason for which a node gives nothing more, or a command could not be sent.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The connection is lost. Says which node's, and why.
@@ -68,7 +68,7 @@ impl Names {
     }
 }
 
-/// The core's error for what a node says of a command: the one that the node had, and the node's name.
+/// The core's error for a node's failure of a command: the one that the node had, and the node's name.
 fn of_node(node: &str, failed: &Failed<'_>) -> Error {
     let [asked, free, capacity] = failed.numbers;
     let text = failed.text.to_owned();
@@ -118,7 +118,7 @@ fn of_node(node: &str, failed: &Failed<'_>) -> Error {
             capacity,
         },
         Failure::Unsupported => {
-            // As the error says it: what the driver cannot do, and what to do instead.
+            // As in the error's text: the thing that the driver cannot do, and the remedy.
             let said = text.strip_prefix(&format!("{} cannot ", failed.what));
             match said.and_then(|said| said.split_once("; ")) {
                 Some((what, instead)) => ErrorKind::Unsupported {
@@ -153,8 +153,8 @@ fn of_node(node: &str, failed: &Failed<'_>) -> Error {
     .into()
 }
 
-/// What a node has last said of commands that have failed. A later failure names one of them as its cause. These are not the errors
-/// themselves: one that nobody asks for is told when it is dropped.
+/// A node's last messages on commands that have failed. A later failure names one of them as its cause. These are not
+/// the errors themselves: an error that no one asks for is reported when it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Failures(VecDeque<Said>);
 
@@ -170,7 +170,7 @@ struct Said {
 impl Failures {
     const MOST: usize = 64;
 
-    /// The core's error for what a node says of a command. It is remembered.
+    /// The core's error for a node's failure of a command. It is remembered.
     pub(crate) fn error(&mut self, node: &str, failed: &Failed<'_>) -> Error {
         if failed.failure != Failure::Dependency {
             self.0.truncate(Self::MOST - 1);
@@ -238,7 +238,7 @@ fn out_of_bounds(node: &str, what: &'static str, text: &str) -> Option<ErrorKind
 mod tests {
     use super::*;
 
-    /// An error of each kind as a node says it, and what it is here.
+    /// An error of each kind as a node says it, and its form here.
     #[test]
     fn an_error_over_a_node_is_the_one_that_it_has_and_the_nodes_name() {
         let cases = [
@@ -385,7 +385,7 @@ mod tests {
             ErrorKind::Device { .. }
         ));
         assert_eq!(next.to_string(), first.for_dependant().to_string());
-        // Of one that nobody knows any more, what the node says is left.
+        // Of one that is not remembered any more, the node's text is left.
         for event in 5..100 {
             fails(event, 0, Failure::Kernel, "'k'", "a bad index");
         }

@@ -11,30 +11,30 @@ pub(crate) struct Flying {
     /// Its event on this node.
     event: u64,
     pub(crate) point: Point,
-    /// What it takes until it is over: its end, and bytes on the bulk stream.
+    /// The number of parts that are missing until it is over: its end, and bytes on the bulk stream.
     pub(crate) parts: u8,
     /// This node has told its end, so it may have forgotten it: bytes travel by themselves.
     pub(crate) told: bool,
-    /// What few have.
+    /// The fields that few commands need.
     pub(crate) rare: Option<Box<Rare>>,
 }
 
-/// What few commands have.
+/// The fields that few commands need.
 #[derive(Default)]
 pub(crate) struct Rare {
-    /// Where the bytes of a read go that come with a message.
+    /// The destination of the bytes of a read that come with a message.
     pub(crate) region: Option<HostRegion>,
     /// The transfer of a read.
     pub(crate) transfer: u64,
     /// The node is to say how much of a read is in use.
     pub(crate) awaits_content: bool,
-    /// What the node says of a program.
+    /// The node's answer on a program.
     pub(crate) answer: Option<Answer>,
     pub(crate) failure: Option<Error>,
     pub(crate) times: Option<Times>,
-    /// What is sent to another node: which, and by which transfer there.
+    /// The bytes that are sent to another node: its number, and the transfer there.
     pub(crate) carries: Option<(usize, u64)>,
-    /// What comes from another node: which, and the transfer by which it may come here.
+    /// The bytes that come from another node: its number, and the transfer by which they may come here.
     pub(crate) brings: Option<(usize, u64)>,
 }
 
@@ -108,7 +108,7 @@ impl Flights {
         }
     }
 
-    /// Where a command is that is not old.
+    /// The position of a command that is not old.
     fn place(&self, event: u64) -> Option<usize> {
         usize::try_from(event.checked_sub(self.first)?).ok()
     }

@@ -24,23 +24,23 @@ use smallvec::SmallVec;
 
 type Work<'a> = quipu_device_queue::Work<'a, Remote>;
 
-/// Bytes of a write that are on their way for so long that it makes no difference when what comes before it on the node has told
-/// that it is over: they are sent then.
+/// Bytes of a write that are on their way for so long that it makes no difference if the node reports the end of the
+/// earlier commands first: they are sent then.
 const LARGE: u64 = 16 << 20;
 
-/// Lanes in the trace for what goes to other nodes: behind those that a device has, for a trace has a thousand for each.
+/// Lanes in the trace for bytes to other nodes: behind those that a device has, for a trace has a thousand for each.
 const TO_NODES: u32 = 960;
 /// The last of them, counted from the first: further nodes share it.
 const MOST_NODES: u32 = 39;
 
-/// What comes with a command.
+/// The data that comes with a command.
 #[derive(Debug)]
 pub struct Cargo {
-    /// When it was sent, if its times were asked for.
+    /// The time at which it was sent, if its times were asked for.
     pub(crate) sent: Option<u64>,
 }
 
-/// Who does a command.
+/// The executor of a command.
 pub(crate) fn executor_of(command: &Command) -> Executor {
     match command.operation() {
         Operation::Transfer(transfer) if transfer.steps.len() > MAX_STEPS => Executor::Host,
@@ -53,7 +53,7 @@ pub(crate) fn executor_of(command: &Command) -> Executor {
         {
             Executor::DeviceWhenReady
         }
-        // It is copied as it is sent, and may be what another command brings to the host.
+        // It is copied as it is sent, and another command may bring it to the host.
         Operation::Migrate(migration) if migration.from == SpaceId::HOST => {
             Executor::DeviceWhenReady
         }
@@ -106,7 +106,7 @@ pub(crate) fn put(
         let bytes = command.arguments()[0].length();
         let point = ship(work, migration, (bytes, size), waits, profiled)?;
         return Ok(Flight {
-            // That others of its line are over says something of one half only.
+            // The end of others of its line tells of one half only.
             done: Some(point.clone()),
             signal: point,
             line: None,
@@ -136,7 +136,7 @@ pub(crate) fn put(
         }
         _ => send(Task::Plain(message::Operation::Nothing))?,
     };
-    // What comes after it may be over before its bytes have travelled, and a node may say so that does not tell the truth.
+    // Later commands may be over before its bytes have arrived, and a lying node may say so.
     let has_bytes = matches!(
         command.operation(),
         Operation::Transfer(_) | Operation::Migrate(_)
@@ -151,8 +151,8 @@ pub(crate) fn put(
     })
 }
 
-/// How much of its buffers is in use, for a command for which the node may bring them from one of its memories to another. An object
-/// that was made the holder of a size later is not among the arguments.
+/// The sizes of the bytes in use of its buffers, for a command for which the node may bring them from one of its
+/// memories to another. An object that was made the holder of a size later is not among the arguments.
 fn content_sizes(work: &Work<'_>) -> Result<Vec<ContentSize>, Obstacle<Refusal>> {
     let command = work.command();
     let arguments = command.arguments();
@@ -225,8 +225,8 @@ fn put_fill(
     if apart.is_empty() {
         return Ok(send(Task::Plain(first))?);
     }
-    // The protocol fills what has no gaps: that is the first row, of which the others of its plane are copies, of which
-    // the other planes are, and so on.
+    // The protocol fills regions without gaps. So the first row is filled, the others of its plane are copies of it,
+    // the other planes are copies of that plane, and so on.
     let copies: Vec<Vec<Step>> = (0..apart.len())
         .rev()
         .map(|outer| {
@@ -339,7 +339,7 @@ fn ship(
     Ok(shipped)
 }
 
-/// A migration from one node to another of what is in use, with zeros for the rest: on a thread that may wait.
+/// A migration from one node to another of the bytes in use, with zeros for the rest: on a thread that may wait.
 pub(crate) fn migrate_content(work: &Work<'_>) -> Option<quipu_scheduler::Result<()>> {
     match work.command().operation() {
         Operation::Migrate(migration) if is_between_nodes(migration) => {
@@ -609,7 +609,8 @@ fn ends_of<'a>(work: &Work<'a>, migration: &Migration) -> Option<[&'a Device; 2]
     Some([device(migration.from)?, device(migration.to)?])
 }
 
-/// When a command ran on a device, by our clock: it was sent and its end was seen at these times.
+/// The times at which a command began and ended on a device, by our clock: it was sent and its end was seen at these
+/// times.
 fn by_our_clock(device: &Device, times: &Times, sent: u64, seen: u64) -> Option<(u64, u64)> {
     let sighting = Sighting {
         sent,
@@ -643,7 +644,7 @@ pub(crate) fn note_times(work: &Work<'_>, flight: &Flight<Remote>, seen: u64) ->
     Some(ended)
 }
 
-/// When a command of one node ran, if that says so.
+/// Notes the times at which a command of one node ran, if that reports them.
 fn note_there(work: &Work<'_>, point: &Point, sent: u64, seen: u64) -> Option<(u64, u64)> {
     let times = point.times()?;
     if let Some(lane) = times.lane {
@@ -654,9 +655,9 @@ fn note_there(work: &Work<'_>, point: &Point, sent: u64, seen: u64) -> Option<(u
     Some(ran)
 }
 
-/// When bytes were under way from a node to another, if both say so: from when the one began to read them until the other had
-/// them all, each by its own clock. What the program knows, when it has sent the commands and seen their ends, says little of that:
-/// these wait on the nodes for others.
+/// Notes the time in which bytes were under way from a node to another, if both say so: from the one's first read
+/// until the other had them all, each by its own clock. The program's own times of sending the commands and seeing
+/// their ends tell little of that: the commands wait on the nodes for others.
 fn note_between(
     work: &Work<'_>,
     migration: &Migration,
@@ -682,7 +683,7 @@ fn note_between(
     Some(from.link.clock.on_way(to.link.number, started, ended))
 }
 
-/// Says in the trace what is known of a node's clock.
+/// Puts the bounds of a node's clock into the trace.
 fn tell_clock(work: &Work<'_>, link: &Link) {
     if trace::enabled()
         && let Some(device) = work.command().queue().device()

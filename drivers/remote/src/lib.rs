@@ -20,25 +20,25 @@
 //! | `failure` | what a node says went wrong |
 //! | `exit` | goodbye as the process exits |
 //!
-//! The driver is [that of vendors' libraries](quipu_device_queue), with a node for a library: which command goes when, who
-//! runs host tasks, what happens if something fails, is decided there, and is the same as for OpenCL.
+//! The driver is [that of vendors' libraries](quipu_device_queue), with a node for a library: the order of commands,
+//! the executor of host tasks and the effect of failures are decided there, and are the same as for OpenCL.
 //!
 //! # What goes when
 //!
-//! A command leaves when all that it waits for is on the node or over: what is on the node it names by its id, so a chain of
-//! commands costs one way there and one back. What it waits for on another node that is used [together] with it is a placeholder
-//! there, which that node brings about. What it waits for on the host or elsewhere is awaited here, and the command leaves when
-//! that is over.
+//! A command leaves when all commands that it waits for are on the node or over. Those on the node it names by their
+//! ids, so a chain of commands costs one way there and one back. For a command on another node that is used
+//! [together] with it, there is a placeholder on its own node, which that command's end brings about. A command on
+//! the host or elsewhere is awaited here, and the command leaves when that is over.
 //!
 //! # Loss
 //!
-//! When a connection is lost, another is made, and the session goes on where it was: what the node has not taken over is
-//! sent again, what it has said meanwhile is said again, and each takes effect once. That the node cannot be reached for
-//! longer than [`Options::reconnect`], or has ended, is the end of the session:
+//! When a connection is lost, another is made, and the session goes on where it was: messages that the node has not
+//! taken over are sent again, and so are the node's messages from meanwhile, and each takes effect once. That the
+//! node cannot be reached for longer than [`Options::reconnect`], or has ended, is the end of the session:
 //!
 //! 1. Both streams are cut, and whoever reads or writes memory of the host's stops.
-//! 2. Then, and not before, everything in flight fails, with an error that names the node, and so does what comes after.
-//! 3. What was only in the node's memory is lost; the core says which buffers.
+//! 2. Then, and not before, everything in flight fails, with an error that names the node, and so do later commands.
+//! 3. Bytes that were only in the node's memory are lost; the core names the buffers.
 
 mod bulk;
 mod clock;
@@ -74,16 +74,16 @@ pub use vendor::Remote;
 /// The driver of a node's devices.
 pub type RemoteDriver = VendorDriver<Remote>;
 
-/// Whom to connect to, and how.
+/// The node to connect to, and the settings.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the node is called here, for the names of its devices and errors.
+    /// The node's name here, for the names of its devices and errors.
     pub name: String,
-    /// Where it is, as `host:port`.
+    /// Its address, as `host:port`.
     pub address: String,
     /// The key that it has to have.
     pub node: Fingerprint,
-    /// What this program calls itself.
+    /// This program's own name.
     pub program: String,
     /// The longest time until the node answers; ten seconds by default.
     pub patience: Duration,
@@ -197,8 +197,8 @@ pub fn meet(options: &Options, key: &Key) -> Result<Met> {
     Ok(Met(Some(Box::new(met))))
 }
 
-/// The driver of the devices of nodes, in the order of the nodes. What one of them brings about another is told by it, and
-/// bytes go from one to another straight, if they can.
+/// The driver of the devices of nodes, in the order of the nodes. A node is told of events that another brings about,
+/// by that node, and bytes go from one to another straight, if they can.
 ///
 /// # Errors
 /// If there are none, or the system gives no thread.
@@ -223,7 +223,7 @@ pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
     together(vec![meet(options, key)?])
 }
 
-/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+/// Locks a mutex, also after a thread has panicked with it: all data that is kept so is whole at every moment.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

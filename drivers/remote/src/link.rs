@@ -1,4 +1,4 @@
-//! The connection to a node: what is in flight, ids, ends, loss.
+//! The connection to a node: commands in flight, ids, ends, loss.
 //!
 //! Ids are given and messages pushed under one lock, under which ends are noted too. So ids rise in the order of messages;
 //! and a command whose end is not known is named before the message that acknowledges its end, which is how the node
@@ -39,29 +39,29 @@ const AHEAD: u64 = 256;
 
 /// Threads of a connection that touch the host's memory.
 const THREADS: usize = 3;
-/// Why none of them waits for commands.
+/// The reason for which none of them waits for commands.
 const WHY: &str = "this thread sees to the connection to a node, whose commands end only when it goes on; wait on another thread";
 
-/// What a command waits for on the node: mostly little, which is to cost no allocation.
+/// The commands that a command waits for on the node: mostly few, so they are kept without an allocation.
 pub(crate) type Waits = SmallVec<[Wait; 4]>;
 
-/// What a thread of a connection does.
+/// The work of a thread of a connection.
 type Run = Box<dyn FnOnce(&Link) + Send>;
 
 /// See the module.
 pub(crate) struct Link {
-    /// Which of the driver's nodes it is, from 0.
+    /// The number of its node among the driver's, from 0.
     pub(crate) number: usize,
-    /// What the node is called here.
+    /// The node's name here.
     pub(crate) node: String,
     /// The key that the session proves to whoever comes.
     pub(crate) proves: Fingerprint,
     /// Connections from this node to others.
     pub(crate) pairs: Mutex<Pairs>,
-    /// For how long one may take to be made.
+    /// The time that one may take to be made.
     pub(crate) peer_patience: Duration,
     pub(crate) timer: Arc<dyn Timer>,
-    /// For how long the node may take to hear goodbye.
+    /// The time that the node may take to receive goodbye.
     pub(crate) goodbye: Duration,
     /// All nodes of the driver, if there are others.
     pub(crate) siblings: OnceLock<Vec<Weak<Link>>>,
@@ -78,16 +78,16 @@ pub(crate) struct Link {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     pub(crate) clock: LinkClock,
-    /// How to come back after a loss; none if the session ends with its connection.
+    /// The means to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
     /// Commands on the node. Changed with the state locked.
     in_flight: AtomicUsize,
-    /// Places for what comes on the bulk stream, by transfer. Locked after the state, or alone.
+    /// Destinations of bytes on the bulk stream, by transfer. Locked after the state, or alone.
     pub(crate) sinks: Mutex<HashMap<u64, Sink>>,
-    /// Goodbye was said, or is of no use. Who closes while somebody does waits for it.
+    /// Goodbye was said, or is of no use. A thread that closes while another does waits for it.
     closed: OnceLock<()>,
-    /// Why the connection ends, as soon as somebody knows.
+    /// The reason for which the connection ends, as soon as it is known.
     ending: OnceLock<String>,
     /// The same, once nothing touches the host's memory any more.
     lost: OnceLock<String>,
@@ -104,19 +104,19 @@ pub(crate) struct State {
     pub(crate) flying: Flights,
     /// Events of other nodes' commands.
     pub(crate) placeholders: HashSet<u64>,
-    /// What ends have led to, to be done when this is not locked.
+    /// The consequences of ends, to be carried out when this is not locked.
     after: Vec<After>,
     buffers: u32,
     bytes: u64,
     /// Programs on the node, and those that it reads.
     pub(crate) programs: u32,
-    /// What has failed last: others fail for it.
+    /// The last failures: others fail for it.
     failures: Failures,
     /// Ends since something was last sent, and with it acknowledged.
     unacknowledged: usize,
 }
 
-/// Where the bytes of a transfer go.
+/// The destination of a transfer's bytes.
 pub(crate) enum Sink {
     /// To memory of the host's.
     Here {
@@ -134,18 +134,18 @@ pub(crate) enum Sink {
     },
 }
 
-/// What a command is on its way with.
+/// The route of a command: its device and queue, and the sizes that go with it.
 #[derive(Default)]
 pub(crate) struct Route {
     pub(crate) device: u32,
     pub(crate) queue: u32,
     pub(crate) priority: Option<Priority>,
     pub(crate) profiled: bool,
-    /// How much of its buffers is in use.
+    /// The sizes of the bytes in use of its buffers.
     pub(crate) sizes: Vec<ContentSize>,
 }
 
-/// What a command does, as far as others than the link know it.
+/// The work of a command, as far as others than the link know it.
 pub(crate) enum Task<'a> {
     /// An operation without bytes of the host's.
     Plain(Operation<'a>),
@@ -155,12 +155,12 @@ pub(crate) enum Task<'a> {
     Write(quipu_protocol::message::Write<'a>, HostRegion),
     /// A read to a region of the host's.
     Read(quipu_protocol::message::Read<'a>, HostRegion),
-    /// The same of what is in use: zeros take the place of the rest. The region has no gaps.
+    /// The same of the bytes in use: zeros take the place of the rest. The region has no gaps.
     ReadContent(quipu_protocol::message::ReadContent, HostRegion),
 }
 
-/// A command whose end was not told. It is told once: what is told again would pass for another thing that the command takes, as
-/// the bytes that this machine still sends from its user's memory, or puts there.
+/// A command whose end was not told. It is told once: a repetition would pass for another part that the command
+/// takes, as the bytes that this machine still sends from its user's memory, or puts there.
 fn untold(state: &mut State, event: u64) -> Option<&mut Flying> {
     let flying = state.flying.get_mut(event)?;
     (!flying.told).then_some(flying)
@@ -228,7 +228,7 @@ impl Link {
             let own = Arc::clone(self);
             let thread = std::thread::Builder::new().name(name.to_owned());
             let started = thread.spawn(move || {
-                // What a subscriber of the log waits for may need this very thread.
+                // A subscriber of the log may wait for work of this very thread.
                 refuse_waits(Some(WHY));
                 let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&own)));
                 if ended.is_err() {
@@ -286,7 +286,7 @@ impl Link {
                     let left = until.saturating_duration_since(Instant::now());
                     stream.close(GoodbyeReason::Done, "", left);
                 }
-                // A process that exits before may have its system throw away what the node has not got.
+                // A process that exits before may have its system throw away bytes that the node has not got.
                 streams.iter().for_each(|stream| stream.wait_for_end(until));
             }
             self.out.abort("its driver is gone");
@@ -295,7 +295,7 @@ impl Link {
         });
     }
 
-    /// A thread does not touch the host's memory any more; with the last, what is in flight fails.
+    /// A thread does not touch the host's memory any more; with the last, the commands in flight fail.
     fn thread_is_over(&self) {
         self.fail("one of its streams has ended");
         if self.threads.fetch_sub(1, Ordering::AcqRel) != 1 {
@@ -336,14 +336,14 @@ impl Link {
         self.lost.get().map(|reason| Refusal::Lost(reason.clone()))
     }
 
-    /// Has the driver act on what has ended.
+    /// Has the driver act on ended commands.
     pub(crate) fn look(&self) {
         if let Some(driver) = self.driver.get().and_then(Weak::upgrade) {
             driver.look();
         }
     }
 
-    /// Sends a command, after these; what says that it is over.
+    /// Sends a command, after these, and gives the point of its end.
     pub(crate) fn send(
         &self,
         route: &Route,
@@ -474,7 +474,7 @@ impl Link {
         Ok(())
     }
 
-    /// What a command waits for, with other commands between where that is more than one may wait for.
+    /// The commands that a command waits for, with other commands between where these are more than one may wait for.
     pub(crate) fn joined(
         &self,
         state: &mut State,
@@ -533,7 +533,7 @@ impl Link {
         }
     }
 
-    /// Has a node begin, now and then, with what will be flushed when all that there is to send was put there.
+    /// Has a node begin, now and then, with commands that will be flushed when all have been put there.
     pub(crate) fn send_ahead(&self, last: &Point) {
         // Two threads that do it at a time do no harm.
         if last.event() >= self.ahead.load(Ordering::Relaxed) + AHEAD {
@@ -548,7 +548,7 @@ impl Link {
         self.attend();
     }
 
-    /// What is in flight.
+    /// The state of the commands in flight.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         locked(&self.state)
     }
@@ -568,7 +568,7 @@ impl Link {
         self.in_flight.load(Ordering::SeqCst) > 0
     }
 
-    /// Where the driver is.
+    /// The address of the driver.
     pub(crate) fn driver_address(&self) -> *const () {
         let driver = self.driver.get();
         driver.map_or(std::ptr::null(), |driver| driver.as_ptr().cast())
@@ -744,7 +744,7 @@ impl Link {
         }
     }
 
-    /// What a read gave. False if nobody asked for just so many bytes.
+    /// Takes the bytes of a read. False if no read asked for just so many bytes.
     pub(crate) fn read_bytes(&self, event: u64, bytes: &[u8]) -> bool {
         let mut state = locked(&self.state);
         let Some(flying) = state.flying.get_mut(event) else {
@@ -758,7 +758,8 @@ impl Link {
         true
     }
 
-    /// How much of a read is in use. False if nobody asked for it, or it is more than there is, or less than has come.
+    /// Takes the number of bytes of a read that are in use. False if no read asked for it, or it is more than there
+    /// is, or less than has come.
     pub(crate) fn content(&self, event: u64, length: u64) -> bool {
         let mut state = locked(&self.state);
         let Some(flying) = state.flying.get_mut(event) else {
@@ -828,7 +829,7 @@ impl Link {
         }
         if let Some(flying) = state.flying.remove(event) {
             if self.in_flight.fetch_sub(1, Ordering::SeqCst) == 1 {
-                // Before anybody is told, who may send the next.
+                // Before any thread is told, for it may send the next.
                 self.reading.nothing_flies();
             }
             let (failure, times) = match flying.rare {

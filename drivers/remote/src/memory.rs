@@ -17,7 +17,7 @@ pub struct Allocation {
 }
 
 impl Device {
-    /// How commands go that are done at once.
+    /// The route of commands that are done at once.
     pub(crate) fn here(&self) -> Route {
         Route {
             device: self.number,
@@ -109,7 +109,7 @@ impl Device {
         point.wake_here();
         self.link.flush();
         self.link.flush_others();
-        // It is not what this thread was about to wait for.
+        // This thread was not about to wait for it.
         self.link.leave_to_keeper();
         loop {
             if point.is_finished() {

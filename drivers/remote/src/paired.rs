@@ -21,10 +21,10 @@ pub const CLIENT_KEY: &str = "client.key";
 /// The longest that receivers may look before they sleep, in microseconds: a second.
 const MOST_SPIN: u64 = 1_000_000;
 
-/// How long a node may take to answer.
+/// The time within which a node has to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the local network is listened to for a node that is not where it was.
+/// The time for which the local network is listened to for a node that is not at its old address.
 #[cfg(feature = "discovery")]
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -36,7 +36,7 @@ fn failed(problem: String) -> Error {
     .into()
 }
 
-/// Where Quipu's keys and lists are: `QUIPU_HOME`, or `quipu` in the user's folder for configuration.
+/// The folder of Quipu's keys and lists: `QUIPU_HOME`, or `quipu` in the user's folder for configuration.
 ///
 /// # Errors
 /// If the environment names no such folder.
@@ -136,8 +136,8 @@ pub fn find(names: &[&str]) -> Result<Vec<Node>> {
     names.iter().map(find).collect()
 }
 
-/// What of the bytes that go to nodes is compressed, as the environment (`QUIPU_COMPRESSION`) or else the file `config` says
-/// (a line `compression = zstd`); if neither does, what takes less time so.
+/// The choice of bytes to nodes that are compressed, as the environment (`QUIPU_COMPRESSION`) or else the file
+/// `config` says (a line `compression = zstd`); if neither does, those that take less time so.
 ///
 /// # Errors
 /// If it says none of `auto`, `adaptive`, `lz4`, `zstd` and `off`, or the file makes no sense.
@@ -149,8 +149,8 @@ pub fn compression() -> Result<Compression> {
         .map_err(|problem| COMPRESSION.refuse(said, problem).into())
 }
 
-/// For how long receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in microseconds) or
-/// else the file `config` says (a line `spin = 20`); not at all if neither does.
+/// The time for which receivers of ends look again and again before they sleep, as the environment (`QUIPU_SPIN`, in
+/// microseconds) or else the file `config` says (a line `spin = 20`); not at all if neither does.
 ///
 /// # Errors
 /// If it says no number up to a million, or the file makes no sense.
@@ -166,7 +166,7 @@ fn microseconds(text: &str) -> Option<Duration> {
     (number <= MOST_SPIN).then(|| Duration::from_micros(number))
 }
 
-/// What the file says, if there is one.
+/// The file's settings, if there is one.
 fn configured() -> Result<Configuration> {
     let Ok(home) = home() else {
         return Ok(Configuration::default());
@@ -188,7 +188,7 @@ fn configured() -> Result<Configuration> {
     })
 }
 
-/// What a configuration says.
+/// The settings of a configuration.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Configuration {
     nodes: Option<String>,
@@ -196,7 +196,7 @@ struct Configuration {
     spin: Option<Duration>,
 }
 
-/// What a configuration says; the number of a line that says something else.
+/// The settings of a configuration; the number of the first line that is none.
 fn parse(text: &str) -> std::result::Result<Configuration, usize> {
     let mut said = Configuration::default();
     for (at, line) in text.lines().enumerate() {
@@ -300,8 +300,8 @@ fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {
     met
 }
 
-/// Asks the local network for a node that does not answer where it was, and remembers where it is now. What the network says
-/// is believed when the node has proved there that it has its key.
+/// Asks the local network for a node that does not answer at its old address, and remembers its new one. The
+/// network's answer is believed when the node has proved there that it has its key.
 #[cfg(feature = "discovery")]
 pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     let is_it = |heard: &Heard| heard.node == node.fingerprint;
@@ -315,7 +315,7 @@ pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     moved(folder, key, node, &heard)
 }
 
-/// Where a node is by what was heard of its key, if it is there, and was not known to be.
+/// The address of a node by the announcements of its key, if it answers there, and the address is new.
 #[cfg(feature = "discovery")]
 pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<Node> {
     let mut others = heard

@@ -1,15 +1,15 @@
-//! Nodes that a program uses together: what one has to know of another, and what goes from one to the other.
+//! Nodes that a program uses together: the facts that one has to know of another, and the bytes between them.
 //!
 //! 1. As soon as a command of one node concerns another, both are told of each other, with a ticket that this made: then a
 //!    connection is there from the one to the other, or there is none. Nobody is told which; nothing depends on it.
 //! 2. A command that waits for another node's goes out at once, and waits for a *placeholder*. The other node says to that
 //!    node when it has come about, and so does this, in case the other cannot, and so that the placeholder can be forgotten.
-//! 3. Bytes from one node to another are two commands: the one *sends*, the other *receives*. What cannot go straight comes
-//!    here, on the bulk stream, and is passed on as it comes.
-//! 4. If what was to be sent never will be, the receiving command is told so: else it would wait for ever.
+//! 3. Bytes from one node to another are two commands: the one *sends*, the other *receives*. Bytes that cannot go
+//!    straight come here, on the bulk stream, and are passed on as they come.
+//! 4. If the bytes never will be sent, the receiving command is told so: else it would wait for ever.
 //!
-//! Links are locked in the order of their numbers, if two are; with one locked, nothing of another is, but what comes of ends
-//! is done [afterwards](After).
+//! Links are locked in the order of their numbers, if two are; with one locked, nothing of another is, but the
+//! consequences of ends are carried out [afterwards](After).
 
 use crate::bulk::{Bytes, HostRegion, Job};
 use crate::failure::Refusal;
@@ -41,20 +41,20 @@ pub(crate) struct Pairs(HashMap<usize, Pair>);
 #[derive(Debug)]
 struct Pair {
     epoch: u32,
-    /// When it is there, if it ever is.
+    /// The time by which it is there, if it ever is.
     settled: Duration,
-    /// When something first went by way of here since.
+    /// The time at which bytes first went by way of here since.
     lost: Option<Duration>,
     pause: Duration,
 }
 
-/// What an end has led to, to be done with nothing locked.
+/// A consequence of an end, to be carried out with nothing locked.
 pub(crate) enum After {
     /// It is over: placeholders of it have come about.
     Over(Point),
-    /// What a transfer brings is there: nothing of it comes by way of here.
+    /// A transfer's bytes are there: none come by way of here.
     Arrived(usize, u64),
-    /// What was to be sent to a node never will be.
+    /// The bytes that were to be sent to a node never will be.
     Failed(usize, u64),
 }
 
@@ -82,7 +82,7 @@ impl Link {
             && other.terms.peer_address.is_some()
     }
 
-    /// True if all nodes send each other what is in use.
+    /// True if all nodes send each other the bytes in use.
     pub(crate) fn all_send_content(&self) -> bool {
         let mut siblings = self.siblings.get().into_iter().flatten();
         siblings.all(|link| {
@@ -91,8 +91,8 @@ impl Link {
         })
     }
 
-    /// What the connection to another node is called on both, which is made if there is none, or was lost for long; none if
-    /// the nodes have to do with no others.
+    /// The name of the connection to another node, the same on both. The connection is made if there is none, or was
+    /// lost for long; none if the nodes have to do with no others.
     fn peer(&self, other: &Self) -> Option<u64> {
         if !self.has_way_to(other) {
             return None;
@@ -130,7 +130,7 @@ impl Link {
             address: other.terms.peer_address,
             ..awaits
         };
-        // If one of them is lost, so is what needs it.
+        // If one of them is lost, so are the commands that need it.
         let _ = other.put(&Message::Peer(awaits));
         let _ = self.put(&Message::Peer(dials));
         let pair = Pair {
@@ -158,7 +158,7 @@ impl Link {
         self.flush_others();
     }
 
-    /// What the connection to another node is called on both.
+    /// The name of the connection to another node, the same on both.
     fn name_of(&self, other: &Self) -> u64 {
         ((self.number as u64) << 20) + other.number as u64 + 1
     }
@@ -178,7 +178,7 @@ impl Link {
         }
     }
 
-    /// Placeholders here for what commands of other nodes bring about.
+    /// Placeholders here for events that commands of other nodes bring about.
     pub(crate) fn placeholders(&self, waits: &[Point]) -> Result<Vec<u64>, Refusal> {
         let mut all = Vec::new();
         for point in waits {
@@ -252,7 +252,7 @@ impl Link {
     fn resolve(&self, event: u64) {
         let mut state = self.state();
         if state.placeholders.remove(&event) {
-            // If the connection is lost for good, so is what waits.
+            // If the connection is lost for good, so are the commands that wait.
             let _ = self.put(&Message::Resolve(Resolve {
                 event,
                 failure: None,
@@ -270,7 +270,7 @@ impl Link {
         self.soil();
     }
 
-    /// Does what ends have led to. With nothing locked.
+    /// Carries out the consequences of ends. With nothing locked.
     pub(crate) fn follow_up(&self, ends: Vec<After>) {
         if ends.is_empty() {
             return;
@@ -324,7 +324,7 @@ impl Link {
             ))
         };
         let peer = self.peer(other).ok_or_else(lost)?;
-        // What the other node does is seen to by that.
+        // The other node waits for its own commands itself.
         let not_there = waits
             .iter()
             .filter(|point| point.event_on(other.number).is_none());
@@ -339,7 +339,7 @@ impl Link {
             here = self.state();
         }
         self.check_room(&here)?;
-        // That loss is not this node's, whose command it is.
+        // The loss is the other node's, not that of this node, whose command it is.
         let of_other = |refusal| match refusal {
             Refusal::Lost(text) => Refusal::NotSent(text),
             refusal => refusal,

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 
-/// When a command was handed to its device, began and ended, in nanoseconds of the node's clock.
+/// The times at which a command was handed to its device, began and ended, in nanoseconds of the node's clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) submitted_ns: u64,
     pub(crate) started_ns: u64,
     pub(crate) ended_ns: u64,
-    /// Which of the device's lanes ran it, if the node says so.
+    /// The device's lane that ran it, if the node says so.
     pub(crate) lane: Option<u32>,
 }
 
-/// A command's end: what others wait for on the node, and what the host asks after. A migration from node to node has two
-/// halves, of which each node knows one, and is over when both are.
+/// A command's end: others wait for it on the node, and the host asks after it. A migration from node to node has two
+/// halves. Each node knows one of them, and the migration is over when both are.
 #[derive(Clone, Debug)]
 pub struct Point(Arc<Inner>);
 
@@ -28,12 +28,12 @@ struct Inner {
     event: u64,
     /// Of a migration to another node.
     there: Option<Box<There>>,
-    /// How many halves are not over.
+    /// The number of halves that are not over.
     halves: AtomicU8,
     over: AtomicBool,
-    /// How many of the bytes that it is about came by way of here.
+    /// The number of its bytes that came by way of here.
     went_around: AtomicU64,
-    /// Why it has failed, and when each half ran: at home, and of a migration there.
+    /// The error with which it has failed, and the times at which each half ran: at home, and of a migration there.
     outcome: Mutex<(Option<Error>, [Option<Times>; 2])>,
     /// A thread that waits for just this.
     waiter: OnceLock<Thread>,
@@ -48,7 +48,7 @@ struct Inner {
 struct There {
     node: usize,
     event: u64,
-    /// What it waits for at home, and so what is over when it is over there.
+    /// The commands that it waits for on its own node, and that are over when it is over there.
     after: Vec<u64>,
 }
 
@@ -90,7 +90,7 @@ impl Point {
             .fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// How many have.
+    /// The number of bytes that have gone around.
     pub(crate) fn went_around(&self) -> u64 {
         self.0.went_around.load(Ordering::Relaxed)
     }
@@ -154,8 +154,8 @@ impl Point {
         self.0.is_followed.load(Ordering::SeqCst)
     }
 
-    /// Its placeholders, of which there may be some from here on. Whoever finds it not over, with these locked, may add one:
-    /// that is seen by who ends it.
+    /// Its placeholders; there may be some from here on. A thread that finds it not over, with these locked, may add
+    /// one: the thread that ends it sees that.
     pub(crate) fn follow(&self) -> MutexGuard<'_, Vec<(usize, u64)>> {
         let followers = locked(&self.0.followers);
         self.0.is_followed.store(true, Ordering::SeqCst);
@@ -167,17 +167,17 @@ impl Point {
         std::mem::take(&mut *locked(&self.0.followers))
     }
 
-    /// Why the command has failed, if it has.
+    /// The error with which the command has failed, if it has.
     pub(crate) fn take_failure(&self) -> Option<Error> {
         locked(&self.0.outcome).0.take()
     }
 
-    /// When the command ran, if that was asked for.
+    /// The times at which the command ran, if these were asked for.
     pub(crate) fn times(&self) -> Option<Times> {
         locked(&self.0.outcome).1[0]
     }
 
-    /// When both halves of a migration ran, each by the clock of its node, if that was asked for.
+    /// The times at which both halves of a migration ran, each by the clock of its node, if these were asked for.
     pub(crate) fn joint_times(&self) -> Option<[Times; 2]> {
         let [here, there] = locked(&self.0.outcome).1;
         Some([here?, there?])
@@ -189,7 +189,7 @@ impl Point {
         let _ = self.0.waiter.set(std::thread::current());
     }
 
-    /// Unparks who waits.
+    /// Unparks the waiting thread.
     pub(crate) fn wake(&self) {
         if let Some(waiter) = self.0.waiter.get() {
             waiter.unpark();

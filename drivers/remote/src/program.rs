@@ -1,5 +1,5 @@
-//! Kernels, as a node is told of them: texts as they are, alone or to be linked; modules by the name of the native kernel that
-//! they have there; what its devices have built in by its name.
+//! Kernels, as a node is told of them: texts as they are, alone or to be linked; modules by the name of the native
+//! kernel that they have there; built-in kernels of its devices by their names.
 
 use crate::device::Device;
 use crate::failure::Refusal;
@@ -175,7 +175,7 @@ pub(crate) fn create(device: &Device, code: &Arc<dyn Any + Send + Sync>) -> Resu
     })
 }
 
-/// Which bytes of each value that a kernel is passed are anything.
+/// Masks of the bytes of each passed value that may be anything.
 fn masks(module: &Module) -> Vec<Vec<bool>> {
     let function = &module.kernel.function;
     let values = module.kernel.parameters.iter();

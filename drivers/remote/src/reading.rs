@@ -4,26 +4,25 @@
 //! command. So:
 //!
 //! 1. One thread at a time has the *turn*: it reads, and ends commands.
-//! 2. A thread that waits takes the turn if nobody has it, and gives it back when what it waits for is over. If commands are
-//!    still in flight then, it calls the keeper. Nobody wakes it but what it reads, and an [`Interrupt`] if what it waits for
-//!    comes about in another way.
-//!    After a while it gives the turn to the keeper, and sleeps as any other: it has to look after its wait now and then,
-//!    as to flush what it has come to need.
+//! 2. A thread that waits takes the turn if no other has it, and gives it back when its command is over. If commands
+//!    are still in flight then, it calls the keeper. Only the messages that it reads wake it, and an [`Interrupt`] if
+//!    its command ends in another way. After a while it gives the turn to the keeper, and sleeps as any other: it has
+//!    to look after its wait now and then, as to flush commands that it has come to need.
 //! 3. If somebody has the turn, it sleeps until it is told.
 //! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a thread that
 //!    waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes it again when it is
 //!    called, or when for a while nobody has waited: so nothing wakes for nothing.
-//! 5. What is in flight is *unattended* if somebody has sent or flushed who does not wait, or waits while another reads. Then
-//!    who sends calls the keeper if nobody has the turn, and the keeper goes on if it is just giving it up. Who enqueues, and
-//!    who flushes because he waits, is no reason: the one flushes later, the other reads. Should he not, the keeper sees it
-//!    at its next look.
+//! 5. The commands in flight are *unattended* if a thread has sent or flushed that does not wait, or that waits while
+//!    another reads. Then the sending thread calls the keeper if no thread has the turn, and the keeper goes on if it
+//!    is just giving it up. A thread that enqueues, or that flushes because it waits, is no reason: the one flushes
+//!    later, the other reads. Should it not, the keeper sees it at its next look.
 //!
-//! 6. If the connection is *lost* and its stream goes on with another, it is for the keeper to dial, which may take long: a
-//!    thread that waits and finds the loss gives the turn back, and nobody but the keeper takes it until the stream goes on.
-//!    Who waits sleeps meanwhile.
+//! 6. If the connection is *lost* and its stream goes on with another, it is for the keeper to dial, which may take
+//!    long: a thread that waits and finds the loss gives the turn back, and only the keeper takes it until the stream
+//!    goes on. Waiting threads sleep meanwhile.
 //!
-//! Whoever gives up the turn looks at what is in flight afterwards, and whoever sends looks at the turn after he has said that
-//! it is unattended: so one of them calls.
+//! A thread that gives up the turn looks at the commands in flight afterwards, and a thread that sends looks at the
+//! turn after it has marked them unattended: so one of them calls.
 
 use crate::link::Link;
 use crate::locked;
@@ -39,14 +38,14 @@ use std::time::{Duration, Instant};
 
 /// A thread that has waited for so long leaves the turn to the keeper.
 const PATIENCE: Duration = Duration::from_millis(10);
-/// How often the keeper looks while it stands by.
+/// The time between the keeper's looks while it stands by.
 const LOOK: Duration = Duration::from_millis(5);
 /// After so many looks without that anybody has waited, it takes the turn.
 const LOOKS: u32 = 40;
 
 /// See the module.
 pub(crate) struct Reading {
-    /// Locked by who has the turn.
+    /// Locked by the thread that has the turn.
     incoming: Mutex<Option<Incoming>>,
     /// None where a thread cannot wait for two things at once: there the keeper reads.
     interrupt: Option<Arc<Interrupt>>,
@@ -60,7 +59,7 @@ pub(crate) struct Reading {
     changed: Condvar,
 }
 
-/// Who has the turn.
+/// The holder of the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     Nobody,
@@ -84,7 +83,7 @@ struct State {
 /// The turn, until it is given back.
 struct Turn<'a> {
     link: &'a Link,
-    /// The thread waits while it panics, as what it drops then may: that says nothing of what it reads.
+    /// The thread waits while it panics, as a value that it drops then may. That is no panic of its reading.
     panicked_before: bool,
 }
 
@@ -101,7 +100,7 @@ impl<'a> Turn<'a> {
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.panicked_before {
-            // Nobody knows what it was in the middle of.
+            // It may have been in the middle of a message.
             self.link.fail("a thread that was reading has panicked");
         }
         self.link.reading.give_back();
@@ -182,7 +181,7 @@ impl Reading {
         self.paused.store(true, Ordering::SeqCst);
     }
 
-    /// The connection is lost. True if the one who reads is the keeper, and still has the turn: he is to get another.
+    /// The connection is lost. True if the reader is the keeper, and still has the turn: it is to get another.
     fn lose(&self, reader: Reader) -> bool {
         let mut state = locked(&self.state);
         state.lost = true;
@@ -204,7 +203,7 @@ impl Reading {
             self.set(&mut state, Reader::Nobody);
         }
         let mut looks = 0;
-        // Who sent that has relied on the keeper.
+        // The sender has relied on the keeper.
         let mut is_due = is_flying() && self.unattended.load(Ordering::SeqCst);
         loop {
             let is_free = state.reader == Reader::Nobody;
@@ -230,7 +229,7 @@ impl Reading {
 }
 
 impl Link {
-    /// What the keeper does, until the connection ends.
+    /// Runs the keeper, until the connection ends.
     pub(crate) fn keep_reading(&self) {
         let _receiving = receiving();
         // It has the turn.
@@ -274,7 +273,7 @@ impl Link {
         waiter.park();
     }
 
-    /// Takes what comes as long as `goes_on`, by whoever has the turn.
+    /// Takes messages as long as `goes_on`, by the holder of the turn.
     fn read_while(&self, reader: Reader, goes_on: &dyn Fn() -> Option<Duration>) {
         let mut incoming = locked(&self.reading.incoming);
         let Some(incoming) = incoming.as_mut() else {
@@ -294,7 +293,7 @@ impl Link {
                 Ok(None) => return,
                 Ok(Some(Err(rule))) => return self.broken(rule),
                 Err(error) => {
-                    // What has come until now is acted on.
+                    // Messages that have come until now are acted on.
                     self.look();
                     if !self.goes_on_reading(reader, incoming, error) {
                         return;
@@ -304,14 +303,14 @@ impl Link {
         }
     }
 
-    /// True if the one who reads goes on after an error.
+    /// True if the reader goes on after an error.
     fn goes_on_reading(&self, reader: Reader, incoming: &mut Incoming, error: LinkError) -> bool {
         let is_end = matches!(error, LinkError::Wire { .. }) || !incoming.is_lost();
         if is_end {
             self.ended(&error);
             return false;
         }
-        // Else it is left to the keeper, who finds the loss as this thread did.
+        // Else it is left to the keeper, which finds the loss as this thread did.
         let resumes = self.reading.lose(reader) && self.goes_on(false, incoming, error);
         if resumes {
             locked(&self.reading.state).lost = false;
@@ -328,11 +327,11 @@ impl Link {
         self.reading.changed.notify_all();
     }
 
-    /// Sees that somebody reads what comes of what was sent: the keeper, unless this thread sees to it next, and nobody else
-    /// has left it to the keeper.
+    /// Ensures that some thread reads the answers to sent messages: the keeper, unless this thread will read next,
+    /// and no other has left it to the keeper.
     pub(crate) fn attend(&self) {
         if self.siblings.get().is_some() {
-            // Who waits may wait for any node.
+            // A waiting thread may wait for any node.
             self.leave_to_keeper();
         } else if !will_poll(self.driver_address()) {
             self.leave_to_keeper();
@@ -341,7 +340,7 @@ impl Link {
         }
     }
 
-    /// Somebody else than this thread has to read what comes next.
+    /// Another thread has to read the next messages.
     pub(crate) fn leave_to_keeper(&self) {
         let unattended = &self.reading.unattended;
         if !unattended.load(Ordering::SeqCst) {

@@ -10,20 +10,20 @@ use quipu_scheduler::panics::quietly;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// For how long the node may take to hear what was wrong with what it sent.
+/// The time that the node may take to receive the fault of its message.
 const LINGER: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// This thread receives: it must not wait for what it is to receive.
+    /// This thread receives: it must not wait for messages that it is to receive itself.
     static RECEIVES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if this thread receives what others wait for.
+/// True if this thread receives messages that others wait for.
 pub(crate) fn is_receiver() -> bool {
     RECEIVES.get()
 }
 
-/// While what this gives lives, this thread receives.
+/// Marks this thread as receiving while the returned value lives.
 pub(crate) fn receiving() -> impl Drop {
     struct Receiving(bool);
     impl Drop for Receiving {
@@ -34,7 +34,7 @@ pub(crate) fn receiving() -> impl Drop {
     Receiving(RECEIVES.replace(true))
 }
 
-/// When a command ran, and on which lane, if that was told.
+/// The event, times and lane of a command, if these were told.
 fn profile_of(profile: &Profile, lane: Option<u32>) -> (u64, Option<Times>) {
     let times = Times {
         submitted_ns: profile.submitted_ns.get(),
@@ -118,7 +118,7 @@ impl Link {
                 self.answered(parameter.event, |answer| answer.parameter(parameter))
             }
             Message::DeviceLost(lost) => {
-                // What is to be done there fails, one by one.
+                // The commands for it fail, one by one.
                 quietly(|| {
                     tracing::warn!(
                         node = self.node,

@@ -1,10 +1,11 @@
 //! Coming back to a session whose connection was lost.
 //!
-//! Each stream is seen to by one thread, which receives from it; of those that read the command stream by turns
-//! ([`reading`](crate::reading)), the link's own. It dials again, from whatever address the machine has now,
-//! says what it has received, and goes on where the node says that it is. Nobody else notices. It tries again and again
-//! until the patience is over; the node has given the session up before, so nothing is written there any more when what is
-//! in flight fails here. It ends sooner if the node or the session says so, or nobody listens there for a while.
+//! One thread resumes each stream: the one that receives from it; of those that read the command stream by turns
+//! ([`reading`](crate::reading)), the link's own. It dials again, from the address that the machine has now, says up
+//! to which message it has received, and goes on with the one that the node names. Other threads do not notice. It
+//! tries again and again until the patience is over; the node has given the session up before, so nothing is written
+//! there any more when the commands in flight fail here. It ends sooner if the node or the session says so, or no one
+//! listens there for a while.
 
 use crate::link::Link;
 use crate::{Options, locked};
@@ -26,11 +27,12 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Between attempts, at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// How long the first attempt may take; then twice as long each, up to what any answer may take. One that has begun on a
-/// network that we have left since hears nothing for ever, and must not last until the node has given the session up; nor may one outlast our own patience.
+/// The time that the first attempt may take; then twice as long each, up to the limit of any answer. One that has
+/// begun on a network that we have left since hears nothing for ever, and must not last until the node has given the
+/// session up; nor may one outlast our own patience.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
-/// What it takes to come back.
+/// The means to come back.
 #[derive(Debug)]
 pub(crate) struct Resumption {
     options: Options,
@@ -76,7 +78,7 @@ impl Resumption {
     ) -> Result<(), LinkError> {
         let epoch = {
             let mut epoch = locked(&self.epochs[usize::from(is_bulk)]);
-            // Of what was tried before, the node may have heard.
+            // The node may have heard of earlier attempts.
             *epoch = epoch.saturating_add(1);
             *epoch
         };
@@ -104,9 +106,9 @@ impl Resumption {
     }
 }
 
-/// What is made of attempts that came to nothing.
+/// The judgement of failed attempts.
 struct Judge {
-    /// For how long nobody has to listen there until that is believed.
+    /// The time for which no one has to listen there until that is believed.
     refusals: Duration,
     /// Since when nobody does.
     refused: Option<Duration>,
@@ -120,13 +122,13 @@ impl Judge {
         }
     }
 
-    /// Why there is no use in trying again, if there is none: what has proved a key that it should have has said so. Whoever else is
-    /// at the address, as where this machine has come to another network, says nothing of the node.
+    /// The reason for which there is no use in trying again, if there is one: the side with the right key has said
+    /// so. Another side at the address, as where this machine has come to another network, tells nothing of the node.
     fn ends(&mut self, error: &LinkError, now: Duration) -> Option<String> {
         let before = self.refused.take();
         match error {
-            // Nobody listens there any more: the node was ended, and its sessions with it. Or a router has forgotten the way; or what
-            // forwards to the node, on this machine or another, starts anew.
+            // No one listens there any more: the node was ended, and its sessions with it. Or a router has forgotten
+            // the way; or a forwarder to the node, on this machine or another, starts anew.
             LinkError::Unreachable { address, source }
                 if source.kind() == ErrorKind::ConnectionRefused =>
             {

@@ -49,7 +49,7 @@ impl Drop for Remote {
 }
 
 impl Remote {
-    /// Nodes that have said welcome on both streams; what receives from the second of each.
+    /// Nodes that have said welcome on both streams; the receivers of the second of each.
     pub(crate) fn new(nodes: Vec<Met>) -> std::result::Result<(Self, Vec<Incoming>), String> {
         let (mut links, mut devices, mut bulks) = (Vec::new(), Vec::new(), Vec::new());
         for (number, met) in nodes.into_iter().enumerate() {
@@ -76,13 +76,13 @@ impl Remote {
         &self.links
     }
 
-    /// What the nodes are called here.
+    /// The names of the nodes here.
     #[must_use]
     pub fn nodes(&self) -> Vec<&str> {
         self.links.iter().map(|link| link.node.as_str()).collect()
     }
 
-    /// Bytes that were sent in bulk to the nodes, and what was sent for them: less if they were compressed.
+    /// Bytes that were sent in bulk to the nodes, and the bytes that were sent for them: fewer if they were compressed.
     #[must_use]
     pub fn bulk_bytes(&self) -> [u64; 2] {
         self.links.iter().fold([0; 2], |[all, sent], link| {
@@ -91,12 +91,12 @@ impl Remote {
         })
     }
 
-    /// Cuts the connections to all nodes, as a network may: for tests of what happens then.
+    /// Cuts the connections to all nodes, as a network may: for tests of a loss.
     pub fn cut(&self) {
         self.links.iter().for_each(|link| link.cut());
     }
 
-    /// The node, if there is one alone: then who waits reads what comes.
+    /// The node, if there is one alone: then a waiting thread reads its messages.
     fn only(&self) -> Option<&Link> {
         match &self.links[..] {
             [only] => Some(only),
@@ -104,7 +104,7 @@ impl Remote {
         }
     }
 
-    /// What a command waits for may be any node's to say: each has a thread that reads.
+    /// A command may wait for any node: each has a thread that reads.
     fn leave_to_keepers(&self) {
         for link in &self.links {
             if link.is_flying() {
@@ -114,7 +114,7 @@ impl Remote {
     }
 }
 
-/// The connection to a node, what its devices are, and what receives from its bulk stream.
+/// The connection to a node, its devices, and the receiver of its bulk stream.
 fn link(
     number: usize,
     met: Met,
@@ -144,7 +144,7 @@ fn link(
     Ok((Arc::new(link), devices, bulk_incoming))
 }
 
-/// What a native call on a node's device would be handed: there is nothing of the kind here.
+/// The queue for a native call on a node's device: there is none here.
 #[derive(Debug)]
 pub enum NoQueue {}
 
@@ -249,7 +249,8 @@ impl Vendor for Remote {
             && let Some(device) = work.command().queue().device()
             && device.lost().is_none()
         {
-            // A node knows what was only in that device's memory, and says so of whatever needs it; not if it is gone itself.
+            // A node knows the buffers that were only in that device's memory, and fails the commands that need them;
+            // not if it is gone itself.
             let memory_is_gone = work.device().link.loss().is_some();
             Context::device_lost(device, reason, memory_is_gone);
         }
@@ -264,7 +265,7 @@ impl Vendor for Remote {
         of == TypeId::of::<Module>()
             || of == TypeId::of::<KernelText>()
             || of == TypeId::of::<LinkedKernel>()
-            // These two say what kernels and programs may have.
+            // These two are properties of kernels and programs.
             || of == TypeId::of::<SpirV>()
             || of == TypeId::of::<Image>()
             || of == TypeId::of::<BuiltIn>()

@@ -14,9 +14,8 @@ use std::ops::{Bound, Range, RangeBounds};
 /// [slices](Buffer::slice) are the same memory, which is freed when the last of
 /// them is gone and every command that uses it is over.
 ///
-/// What orders commands is which bytes they touch, not who holds a handle: a
-/// command that reads what an earlier one writes waits for it, on whichever
-/// queue either is.
+/// Commands are ordered by the bytes that they touch, not by the handles in use. A command that reads what an earlier
+/// one writes waits for it, on whichever queue either is.
 pub struct Buffer<T: Element> {
     memory: MemoryRef,
     offset: u64,
@@ -51,14 +50,14 @@ impl<T: Element> Buffer<T> {
         }
     }
 
-    /// How many elements it has. A buffer may have none: commands on it do nothing.
+    /// The number of its elements. A buffer may have none: commands on it do nothing.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has no elements.
+    /// True if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -144,24 +143,20 @@ impl<T: Element> Buffer<T> {
         self.view(Layout::dense(extent)?)
     }
 
-    /// For the arguments of a launch: the kernel writes every element without
-    /// reading any. What is there now need not be brought to the device, and an
-    /// earlier failure to write it is over.
+    /// For the arguments of a launch: the kernel writes every element without reading any. Its present elements need
+    /// not be brought to the device, and an earlier failure to write it is over.
     #[must_use]
     pub fn overwrite(&mut self) -> Overwrite<'_, T> {
         Overwrite { buffer: self }
     }
 
-    /// Says that only the first bytes of the buffer are in use: as many as the
-    /// first element of `size` says when a transfer runs. Reads, writes and
-    /// copies move that many and no more, and so does what is brought from one
-    /// memory space to another because a command needs it there; bytes past them
-    /// read as zero then. A number larger than the buffer counts as its size.
-    /// `None` takes that back.
+    /// Says that only the first bytes of the buffer are in use: as many as the first element of `size` says when a
+    /// transfer runs. Reads, writes and copies move that many and no more, and so do migrations between memory
+    /// spaces. Bytes past them read as zero then. A number larger than the buffer counts as its size. `None` takes
+    /// that back.
     ///
-    /// Fills and kernels mind no content size. A kernel sees all bytes of the
-    /// buffer; those past the content are what was last written there if that was
-    /// in the same memory space, and zero if it was in another.
+    /// Fills and kernels mind no content size. A kernel sees all bytes of the buffer; those past the content hold the
+    /// last values written there in the same memory space, and zero if the last write was in another.
     ///
     /// Counted from the buffer's first byte, in bytes, also when this is a slice
     /// of it.
@@ -212,7 +207,7 @@ impl<T: Element> Buffer<T> {
         self.offset..self.offset + self.length as u64 * size_of::<T>() as u64
     }
 
-    /// What errors call it.
+    /// Its name in errors.
     fn name(&self) -> BufferName {
         BufferName {
             label: self.label(),

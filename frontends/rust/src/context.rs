@@ -212,7 +212,7 @@ impl Context {
         self.allocate(layout.span())?.view(layout)
     }
 
-    /// A buffer with a copy of what a container holds.
+    /// A buffer with a copy of a container's elements.
     ///
     /// # Errors
     /// If it is larger than the largest buffer.
@@ -274,7 +274,7 @@ impl Context {
     /// has to have a translator, `llvm-spirv`.
     ///
     /// # Errors
-    /// If it is no such module. What its instructions are is looked at when a kernel of it is first launched.
+    /// If it is no such module. Its instructions are read when a kernel of it is first launched.
     pub fn spirv(&self, module: &[u8]) -> Result<Program> {
         Program::of_spirv(module)
     }
@@ -307,19 +307,18 @@ impl Context {
     }
 
     /// Looks once for commands that have ended on the context's devices: their futures are woken, their callbacks
-    /// called, and what waited for them goes to its device. Never blocks; of several threads one looks. True if there
-    /// is something on a device still. May be called without [`Context::polling`], too.
+    /// called, and the commands that waited for them go to their devices. Never blocks; of several threads one looks.
+    /// True if there is something on a device still. May be called without [`Context::polling`], too.
     pub fn poll(&self) -> bool {
         self.0.core.poll()
     }
 
-    /// Marks the context as lost: from now on its queues refuse commands; what
-    /// runs goes on.
+    /// Marks the context as lost: from now on its queues refuse commands; running commands go on.
     pub fn lose(&self, reason: &str) {
         self.0.core.lose(reason);
     }
 
-    /// Why the context is lost, if it is.
+    /// The error with which the context was lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&quipu_scheduler::Error> {
         self.0.core.lost()
@@ -339,7 +338,7 @@ impl Context {
         &self.0.host
     }
 
-    /// The last handle to a queue is gone: what is in it still runs.
+    /// Takes note that the last handle to a queue is gone: the commands in it still run.
     pub(crate) fn queue_dropped(&self, core: &quipu_scheduler::Queue) {
         let same = |known: &&mut Known| std::ptr::eq(known.core.shared(), core.shared());
         if let Some(known) = self.0.queues().iter_mut().find(same) {

@@ -56,7 +56,7 @@ impl Device {
         self.0.selector()
     }
 
-    /// Whether a name means this device: its selector, with or without the number, its machine, or its driver.
+    /// True if a name means this device: its selector, with or without the number, its machine, or its driver.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
         self.0.is_called(name)
@@ -70,7 +70,7 @@ impl Device {
         self.0.properties()
     }
 
-    /// What it allows and prefers of a work division.
+    /// Its limits and preferences for work divisions.
     #[must_use]
     pub fn limits(&self) -> AcceleratorLimits {
         limits(self.properties())
@@ -92,15 +92,15 @@ impl Device {
         }
     }
 
-    /// Whether kernels there can order what different blocks do to memory by
-    /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of OpenCL whose language is 1.2,
-    /// or 3.0 without that.
+    /// True if kernels there can order memory accesses of different blocks by
+    /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of OpenCL whose
+    /// language is 1.2, or 3.0 without that.
     #[must_use]
     pub fn has_device_fence(&self) -> bool {
         self.0.has_device_fence()
     }
 
-    /// The kernels that it has built in: a camera's next frame, what a decoder decodes. Devices of the kind
+    /// The kernels that it has built in: a camera's next frame, a decoder's output. Devices of the kind
     /// [`Custom`](DeviceKind::Custom) run these and no others.
     #[must_use]
     pub fn built_in_kernels(&self) -> Vec<BuiltInKernel> {
@@ -159,9 +159,8 @@ impl Device {
         ancestors.any(|device| *device == other.0)
     }
 
-    /// Resets the device, for every context: what runs on it fails, what that
-    /// should have written is as lost as after any failure, and the device is
-    /// usable again.
+    /// Resets the device, for every context: the commands that run on it fail, their output is as lost as after any
+    /// failure, and the device is usable again.
     ///
     /// # Errors
     /// If it cannot be reset. Devices whose memory is the host's keep nothing
@@ -171,7 +170,7 @@ impl Device {
         self.0.driver().reset(self.0.index())
     }
 
-    /// Why the device is lost, if it is.
+    /// The error with which the device was lost, if it is.
     #[must_use]
     pub fn lost(&self) -> Option<&Error> {
         self.0.lost()
@@ -222,7 +221,7 @@ fn limits(properties: &DeviceProperties) -> AcceleratorLimits {
     limits.thread_element_count = count(properties.max_thread_element_count);
     limits.shared_bytes = count(properties.shared_memory_per_block);
     if properties.kind == DeviceKind::Gpu {
-        // Enough threads to hide what memory costs, few elements for each.
+        // Enough threads to hide the latency of memory, few elements for each.
         limits.preferred_block_threads = 256;
         limits.preferred_thread_elements = 4;
     }

@@ -1,9 +1,8 @@
 //! Memory of the host, as transfers see it.
 //!
-//! [`HostView`] is what a container implements to be read from and written to;
-//! slices, arrays, vectors, boxed slices and [`Pinned`](crate::Pinned) memory
-//! do. [`Source`] is what can be handed over to be written to a buffer: every
-//! owned container, and shared ones ([`Arc`]).
+//! [`HostView`] is the trait of containers that buffers can be written from and read to; slices, arrays, vectors,
+//! boxed slices and [`Pinned`](crate::Pinned) memory do. [`Source`] is the trait of containers that can be handed
+//! over to be written to a buffer: every owned container, and shared ones ([`Arc`]).
 
 use crate::element::Element;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub trait HostView {
-    /// What it is made of.
+    /// The type of its elements.
     type Element: Element;
 
     /// Its elements.
@@ -64,15 +63,13 @@ macro_rules! views {
 
 views!([] [T], [const N: usize] [T; N], [] Vec<T>, [] Box<[T]>);
 
-/// What can be handed over to be written to a buffer, and comes back through
-/// the future of the write.
+/// A container that can be handed over to be written to a buffer, and comes back through the future of the write.
 ///
-/// Every [`HostView`] that owns its memory is one, and what shares it: an
-/// [`Arc`] of a slice or a container, or a slice that lives for ever.
+/// Every [`HostView`] that owns its memory is one, and so are its shared forms: an [`Arc`] of a slice or a container,
+/// or a slice that lives for ever.
 ///
-/// What is borrowed is none: nobody could promise that it is still there when
-/// the device reads it. Use [`Queue::write_slice`](crate::Queue::write_slice),
-/// which waits, or [`Queue::scope`](crate::Queue::scope).
+/// A borrowed slice is none: nothing would keep it there until the device reads it. Use
+/// [`Queue::write_slice`](crate::Queue::write_slice), which waits, or [`Queue::scope`](crate::Queue::scope).
 ///
 /// ```compile_fail,E0597
 /// # use quipu::prelude::*;
@@ -82,7 +79,7 @@ views!([] [T], [const N: usize] [T; N], [] Vec<T>, [] Box<[T]>);
 /// }
 /// ```
 pub trait Source: Send + 'static {
-    /// What it is made of.
+    /// The type of its elements.
     type Element: Element;
 
     /// Its elements.

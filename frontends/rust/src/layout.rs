@@ -17,7 +17,7 @@ use quipu_scheduler::{ErrorKind, Result};
 use std::fmt;
 use std::ops::Range;
 
-/// Where the elements of an array of `D` dimensions are.
+/// The positions of the elements of an array of `D` dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout<const D: usize> {
     offset: usize,
@@ -149,7 +149,7 @@ impl<const D: usize> Layout<D> {
         self.offset
     }
 
-    /// How many elements neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension, in elements.
     #[must_use]
     pub fn strides(&self) -> [usize; D] {
         self.strides
@@ -159,14 +159,14 @@ impl<const D: usize> Layout<D> {
         (&self.extent, &self.strides)
     }
 
-    /// How many bytes of `T` neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension, in bytes of elements `T`.
     #[must_use]
     pub fn pitch<T>(&self) -> [usize; D] {
         self.strides
             .map(|stride| stride.saturating_mul(size_of::<T>()))
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn count(&self) -> usize {
         if self.is_empty() {
@@ -175,14 +175,13 @@ impl<const D: usize> Layout<D> {
         self.extent.iter().product()
     }
 
-    /// Whether there are no elements.
+    /// True if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.extent.contains(&0)
     }
 
-    /// How many places there are from the first element to the last, gaps
-    /// included.
+    /// The number of places from the first element to the last, gaps included.
     #[must_use]
     pub fn span(&self) -> usize {
         self.checked_span().unwrap_or(usize::MAX)
@@ -200,7 +199,7 @@ impl<const D: usize> Layout<D> {
         Some(span)
     }
 
-    /// Whether it has no gaps.
+    /// True if it has no gaps.
     #[must_use]
     pub fn is_dense(&self) -> bool {
         self.count() == self.span()
@@ -335,7 +334,7 @@ impl<T: Element, const D: usize> View<T, D> {
         Self { buffer, layout }
     }
 
-    /// Where its elements are, relative to [its buffer](View::buffer).
+    /// The positions of its elements, relative to [its buffer](View::buffer).
     #[must_use]
     pub fn layout(&self) -> &Layout<D> {
         &self.layout
@@ -347,19 +346,19 @@ impl<T: Element, const D: usize> View<T, D> {
         self.layout.extent
     }
 
-    /// How many bytes neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension, in bytes.
     #[must_use]
     pub fn pitch(&self) -> [usize; D] {
         self.layout.pitch::<T>()
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.layout.count()
     }
 
-    /// Whether it has no elements.
+    /// True if it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()

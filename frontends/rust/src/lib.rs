@@ -91,7 +91,7 @@ pub struct NodesPage;
 #[doc = include_str!("../../../docs/kernels.md")]
 pub struct KernelGuide;
 
-/// And those in the pages for people who come from elsewhere.
+/// The programs in the pages for people who come from CUDA or OpenCL.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/kernels-from-cuda.md")]
 pub struct CudaPage;
@@ -150,7 +150,7 @@ pub use quipu_scheduler::{
     Partition, Phase, Polling, Priority, QueueOptions, Result, UserEvent,
 };
 
-/// What the macros' code names.
+/// The items that the macros' code names.
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::kernel::{Call, Pass, PassAll};
@@ -159,12 +159,12 @@ pub mod __macro {
 }
 
 pub mod diagnostics {
-    //! What a program that stands still is asked.
+    //! Questions to a program that stands still.
     //!
-    //! [`wait_graph`] tells who waits for whom: for a thread of your own that watches the others, or
-    //! a debugger. With `QUIPU_WATCH=10` in the environment, and a log (`QUIPU_LOG=warn`), each wait
-    //! that takes longer than ten seconds logs it by itself;
-    //! [`log_waits_longer_than`] does the same from within a program.
+    //! [`wait_graph`] lists the threads and commands that wait, and for which: for a thread of your own that watches
+    //! the others, or a debugger. With `QUIPU_WATCH=10` in the environment, and a log (`QUIPU_LOG=warn`), each wait
+    //! that takes longer than ten seconds logs it by itself; [`log_waits_longer_than`] does the same from within a
+    //! program.
     //!
     //! ```
     //! # use quipu::prelude::*;
@@ -190,9 +190,9 @@ pub mod diagnostics {
 }
 
 pub mod driver {
-    //! What a driver is made with, also one from outside of this project: see
-    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the
-    //! example `12_driver`, whose driver is in `lab/abacus`. The contract is [`Driver`]'s.
+    //! The items that a driver is made with, also one from outside of this project: see
+    //! [`PlatformBuilder::driver`](crate::PlatformBuilder::driver), and the example `12_driver`, whose driver is in
+    //! `lab/abacus`. The contract is [`Driver`]'s.
     //!
     //! | what a driver does | with |
     //! |---|---|
@@ -255,7 +255,7 @@ pub mod drivers {
 }
 
 pub mod prelude {
-    //! What most programs use.
+    //! The items that most programs use.
 
     pub use crate::{
         Bound, Buffer, Constant, Context, Device, Element, Event, Extent, Graph, HostView, Layout,

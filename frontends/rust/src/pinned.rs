@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// What is at least a page on the systems we know, and divides larger ones.
+/// The alignment of the memory: a page on the systems we know, or a divisor of a larger page.
 const PAGE: usize = 4096;
 
 /// A fixed number of elements in pinned host memory, zero at first. A slice
@@ -67,8 +67,7 @@ impl<T: Element> Pinned<T> {
         })
     }
 
-    /// Whether the system has locked the memory. Where its limits forbid that,
-    /// the memory is usable all the same.
+    /// True if the system has locked the memory. Where its limits forbid that, the memory is usable all the same.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked

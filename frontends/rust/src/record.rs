@@ -1,7 +1,7 @@
 //! Recorded graphs: commands that are recorded once and launched many times.
 //!
-//! What an enqueue finds out each time (which buffers, which waits, which migrations
-//! between devices) is found out once; a launch is one command, however many are in it.
+//! The facts that an enqueue finds out each time (buffers, waits, migrations between devices) are found out once. A
+//! launch is one command, however many are in it.
 //!
 //! | recorded | how |
 //! |---|---|
@@ -11,9 +11,8 @@
 //! | host tasks | may be called many times, and give no value: what they find goes to buffers |
 //! | markers, barriers, waits for other recorded commands | as by a queue, with [`Node`]s in place of events |
 //!
-//! What a graph cannot hold is what there is only once. A closure that can be called
-//! only once is refused by the compiler, as are borrowed memory and reads, for whose
-//! bytes there would be no future:
+//! A graph cannot hold things that there are only once. A closure that can be called only once is refused by the
+//! compiler, as are borrowed memory and reads, for whose bytes there would be no future:
 //!
 //! ```compile_fail,E0507
 //! # fn test(recording: &quipu::Recording, queue: &quipu::Queue, text: String) -> quipu::Result<()> {
@@ -21,9 +20,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! For the same reason a recorder has no native calls ([`Queue::async_execute`] and its like): what their closures put
-//! into a device's queue, they put there once. Where a graph is to hold such a call, launch what comes before and what
-//! comes after as two graphs, with the call between them:
+//! For the same reason a recorder has no native calls ([`Queue::async_execute`] and its like): their closures put
+//! their work into a device's queue once. Where a graph is to hold such a call, launch two graphs, one before and one
+//! after, with the call between them:
 //!
 //! ```compile_fail,E0599
 //! # use quipu::driver::OpenClQueue;
@@ -95,8 +94,8 @@ pub use quipu_scheduler::graph::Node;
 /// ```
 pub struct Recording(Core);
 
-/// A recorded graph, launched by [`Queue::launch_graph`]. It does not change. Clones are the same graph; what it uses
-/// lives as long as it does.
+/// A recorded graph, launched by [`Queue::launch_graph`]. It does not change. Clones are the same graph; the objects
+/// that it uses live as long as it does.
 #[derive(Clone)]
 pub struct Graph(quipu_scheduler::Graph);
 
@@ -141,8 +140,8 @@ impl Graph {
         &self.0
     }
 
-    /// How many commands a launch runs: those recorded, and migrations and markers that
-    /// were needed between them.
+    /// The number of commands that a launch runs: those recorded, and migrations and markers that were needed between
+    /// them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -154,9 +153,8 @@ impl Graph {
         self.0.is_empty()
     }
 
-    /// When the commands of the latest launch passed their states: name, kind and times
-    /// of those whose queues keep [timestamps](crate::QueueOptions::profiling).
-    /// To be asked when the launch is over.
+    /// The times at which the commands of the latest launch passed their states: name, kind and times of those whose
+    /// queues keep [timestamps](crate::QueueOptions::profiling). To be called when the launch is over.
     #[must_use]
     pub fn profiles(&self) -> Vec<(String, Kind, crate::Profile)> {
         self.0.profiles()
@@ -194,7 +192,7 @@ impl Recorder<'_> {
         recorder
     }
 
-    /// What is recorded, of what a queue would enqueue.
+    /// The request for a node, from the request that a queue would enqueue.
     fn request<'q>(&'q self, request: &Request<'q>) -> Result<NodeRequest<'q>> {
         self.refuse_events(request)?;
         Ok(NodeRequest {
@@ -255,10 +253,9 @@ impl Recorder<'_> {
             })
     }
 
-    /// Records a closure on the host, which is called once in each launch. Nobody knows
-    /// what it touches: on an in-order queue it runs after everything that was recorded for
-    /// it before, and before everything after; and the launch as a whole is ordered so where
-    /// it is launched.
+    /// Records a closure on the host, which is called once in each launch. It may touch anything: on an in-order
+    /// queue it runs after everything that was recorded for it before, and before everything after; and the launch as
+    /// a whole is ordered so where it is launched.
     ///
     /// # Errors
     /// As [`Recorder::launch`].
@@ -270,8 +267,8 @@ impl Recorder<'_> {
         })
     }
 
-    /// As [`Recorder::host_task`], for a closure that may fail: an error fails its command,
-    /// what depends on it, and the launch.
+    /// As [`Recorder::host_task`], for a closure that may fail: an error fails its command, the commands that depend
+    /// on it, and the launch.
     ///
     /// # Errors
     /// As [`Recorder::launch`].

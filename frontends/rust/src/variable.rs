@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 /// A variable in the memory of devices, which is there for the whole program: a `static`. Kernels name it with
-/// `#[variable(NAME)]` at a parameter, for which nothing is passed then, and whose type says what they may do with it.
+/// `#[variable(NAME)]` at a parameter, for which nothing is passed then. The parameter's type says whether they read
+/// or write it.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -41,7 +42,7 @@ use std::sync::atomic::AtomicBool;
 /// buffer as any: all devices of the context see it, it moves to where it is used, and commands that touch it are ordered.
 /// In a recorded graph it is that of the graph's context.
 ///
-/// What is to be a variable has a place of its own, so a `const` is none:
+/// A variable has a place of its own, so a `const` is none:
 ///
 /// ```compile_fail,E0716
 /// # use quipu::prelude::*;
@@ -93,11 +94,11 @@ pub struct Variable<T: Element> {
 /// }
 /// ```
 ///
-/// What never changes is better a `const` array, which is compiled into the kernel, where devices have memory for
-/// constants.
+/// A value that never changes is better a `const` array, which is compiled into the kernel, where devices have memory
+/// for constants.
 pub struct Constant<T: Element>(Variable<T>);
 
-/// What a variable begins with.
+/// The elements with which a variable begins.
 enum Initial<T: 'static> {
     Elements(&'static [T]),
     Zeros(usize),
@@ -153,7 +154,7 @@ impl<T: Element> Constant<T> {
         Self(Variable::zeroed(length))
     }
 
-    /// The constant of a context: for the host, to read and write it. Launches see what was written before them.
+    /// The constant of a context: for the host, to read and write it. Launches see the writes before them.
     ///
     /// # Errors
     /// If it has no elements, or more than a buffer can have.
@@ -188,7 +189,7 @@ impl<T: Element> fmt::Debug for Constant<T> {
 pub(crate) struct Variables(OnceLock<Box<Used>>);
 
 struct Used {
-    /// Where the variable is.
+    /// The variable's address, which tells it from others.
     variable: usize,
     /// A `Buffer` of its elements.
     buffer: Box<dyn Any + Send + Sync>,
@@ -220,7 +221,7 @@ impl Variables {
                         buffer: Box::new(make()?),
                         next: Self::default(),
                     };
-                    // If another thread was faster, what it has put there is looked at next.
+                    // If another thread was faster, its entry is looked at next.
                     drop(end.0.set(Box::new(used)));
                 }
             }

@@ -8,7 +8,7 @@ use quipu::kernels::{
 };
 use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 
-/// What others do to a body, added to a sum.
+/// The acceleration of a body by others, added to a sum.
 #[device]
 fn pulled<T: Float>(softening: T, body: [T; 4], others: &[[T; 4]], sum: [T; 4]) -> [T; 4] {
     let mut sum = sum;
@@ -25,8 +25,8 @@ fn pulled<T: Float>(softening: T, body: [T; 4], others: &[[T; 4]], sum: [T; 4]) 
     sum
 }
 
-/// Sets element `i` of the acceleration to what all bodies do to body `i`. A block takes as many bodies at a time into
-/// its shared memory as it has threads, of one element each.
+/// Sets element `i` of the acceleration to that of body `i` by all bodies. A block takes as many bodies at a time
+/// into its shared memory as it has threads, of one element each.
 ///
 /// A body is its place and its mass; an acceleration has a fourth component, 0.
 #[kernel]

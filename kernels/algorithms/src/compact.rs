@@ -39,7 +39,7 @@ fn write_kept<T: Copy, F: Function<T, bool>>(
 ) {
     let mut to = to;
     for x in part {
-        // What is not kept is written, too, and overwritten by the next that is: faster than not to know.
+        // Elements that are not kept are written, too, and overwritten by the next kept one: faster than a branch.
         if to < end {
             // SAFETY: the places up to `end` are this thread's alone.
             unsafe { y.write(to, *x) };
@@ -70,7 +70,7 @@ fn write_decided<T: Copy>(part: &[T], kept: &[u8], to: &mut [T]) {
     let kept = &kept[..part.len()];
     let mut at = 0;
     for i in 0..part.len() {
-        // What is not kept is written, too, as in `write_kept`.
+        // Elements that are not kept are written, too, as in `write_kept`.
         if at < to.len() {
             to[at] = part[i];
         }
@@ -163,16 +163,16 @@ pub async fn compact_tiles<T, F: Function<T, bool> + KernelData>(
         to += sums[other] as usize;
     }
     let end = (to + kept as usize).min(y.len());
-    // What is hot is in functions of its own, as variables of an `async fn` are in memory.
+    // Hot code is in functions of its own, as variables of an `async fn` are in memory.
     write_kept(keep, part, to, end, y);
 }
 
-/// Writes the elements of `x` of which `keep` gives `true` to the beginning of `y`, in their order, and how many there
-/// are to the only element of `count`. Of more than `y` has place for, the first are written, and all are counted.
-/// What is behind them in `y` is left as it was.
+/// Writes the elements of `x` of which `keep` gives `true` to the beginning of `y`, in their order, and their number
+/// to the only element of `count`. If they are more than `y` has place for, the first are written, and all are
+/// counted. Elements behind them in `y` are left as they were.
 ///
-/// The same on every device. 2n calls of `keep`; one read of the data and a write of what is kept: a launch after one
-/// that fills some words. As [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
+/// The same on every device. 2n calls of `keep`; one read of the data and a write of the kept elements: a launch
+/// after one that fills some words. As [`inclusive_scan`](crate::inclusive_scan), it is right on every device.
 ///
 /// # Errors
 /// If `count` has not one element; as [`Queue::launch`].

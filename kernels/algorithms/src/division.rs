@@ -1,4 +1,4 @@
-//! How algorithms divide work.
+//! The division of the algorithms' work.
 
 use quipu::{AcceleratorLimits, ErrorKind, KernelError, Result, WorkDivision};
 
@@ -14,7 +14,7 @@ pub(crate) fn parts(length: usize, limits: &AcceleratorLimits, for_each_core: us
         .clamp(1, limits.multiprocessors.max(1) * for_each_core)
 }
 
-/// How many threads a block with barriers has: a power of two.
+/// The number of threads of a block with barriers: a power of two.
 pub(crate) fn threads(limits: &AcceleratorLimits) -> usize {
     let threads = limits.preferred_block_threads.clamp(1, 1024);
     1 << threads.ilog2()
@@ -22,13 +22,13 @@ pub(crate) fn threads(limits: &AcceleratorLimits) -> usize {
 
 /// A division into tiles of neighbouring elements, one for each block.
 pub(crate) struct Tiles {
-    /// How many there are: at least one.
+    /// The number of tiles: at least one.
     pub(crate) count: usize,
     pub(crate) division: std::result::Result<WorkDivision<1>, KernelError>,
 }
 
-/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes: what is gone through side
-/// by side would else be in the same places of the nearest cache.
+/// Elements of a thread's part of a tile, at most. A quarter of it is no multiple of 4096 bytes: parts that are gone
+/// through side by side would else be in the same places of the nearest cache.
 const MOST: usize = LEAST - 64;
 
 /// Tiles of `length` elements. One fits into the nearest caches, as it is gone through twice.

@@ -67,7 +67,7 @@ pub fn zip_each<T, U, V, F: Function2<T, U, V>>(
     }
 }
 
-/// Sets every element of `y` to `value`, with a kernel. ([`Queue::fill`] does so with what the device has for it.)
+/// Sets every element of `y` to `value`, with a kernel. ([`Queue::fill`] does so with the device's own command.)
 ///
 /// # Errors
 /// As [`Queue::launch`].

@@ -1,14 +1,14 @@
-//! What algorithms are generic over: element types, functions, operators.
+//! The traits that algorithms are generic over: element types, functions, operators.
 
 use quipu::Element;
 use quipu::kernels::{KernelData, Number, device};
 
-/// What buffers hold and kernels compute with. Every type that can be both is one.
+/// An element that buffers hold and kernels compute with. Every type that can be both is one.
 pub trait Item: Element + KernelData {}
 
 impl<T: Element + KernelData> Item for T {}
 
-/// A function of one number, with what it needs to know in its fields.
+/// A function of one number, with its parameters in its fields.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -29,14 +29,14 @@ impl<T: Element + KernelData> Item for T {}
 /// ```
 #[device]
 pub trait Function<T, U>: Copy {
-    /// What it gives of `x`.
+    /// Its value for `x`.
     fn apply(self, x: T) -> U;
 }
 
 /// A function of two numbers: see [`Function`].
 #[device]
 pub trait Function2<T, U, V>: Copy {
-    /// What it gives of `x` and `y`.
+    /// Its value for `x` and `y`.
     fn apply(self, x: T, y: U) -> V;
 }
 
@@ -63,7 +63,7 @@ pub trait Function2<T, U, V>: Copy {
 /// # Ok(()) }
 /// ```
 ///
-/// It is a function of the kernel language, and what it takes is copied:
+/// It is a function of the kernel language, and its arguments are copied:
 ///
 /// ```compile_fail,E0277
 /// # use quipu::prelude::*;
@@ -113,7 +113,7 @@ macro_rules! function {
 /// Sums and products of floats are associative but for rounding, and count as such.
 #[device]
 pub trait Operator<T> {
-    /// What changes nothing: `combine(identity(), x)` is `x`.
+    /// The neutral element: `combine(identity(), x)` is `x`.
     fn identity() -> T;
     /// Two neighbours in one, the left one first.
     fn combine(left: T, right: T) -> T;

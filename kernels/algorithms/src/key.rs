@@ -1,4 +1,4 @@
-//! What sorts are generic over: keys that have digits, and orders.
+//! The traits that sorts are generic over: keys that have digits, and orders.
 
 use quipu::kernels::{KernelData, Number, device};
 
@@ -49,7 +49,7 @@ macro_rules! keys {
 
 keys!(u8 u16 u32 u64; i8 as u8 i16 as u16 i32 as u32 i64 as u64; f32 as u32 f64 as u64);
 
-/// An order of keys, with what it needs to know in its fields: see [`merge_sort`](crate::merge_sort).
+/// An order of keys, with its parameters in its fields: see [`merge_sort`](crate::merge_sort).
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -71,7 +71,8 @@ keys!(u8 u16 u32 u64; i8 as u8 i16 as u16 i32 as u32 i64 as u64; f32 as u32 f64 
 /// ```
 #[device]
 pub trait Order<K>: Copy {
-    /// Whether `left` has to be before `right`. Of two that are equal, neither: a strict weak order, as `<` of integers.
+    /// True if `left` has to be before `right`. Of two that are equal, neither: a strict weak order, as `<` of
+    /// integers.
     fn precedes(self, left: K, right: K) -> bool;
 }
 

@@ -35,17 +35,17 @@
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
 //! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
-//! What is combined with an [`Operator`] is combined in an order that depends on the device's number of cores, so
-//! sums of floats may differ from device to device in their last bits; those of integers do not.
+//! Elements are combined with an [`Operator`] in an order that depends on the device's number of cores, so sums of
+//! floats may differ from device to device in their last bits; those of integers do not.
 //!
 //! The matrix product has two kernels: [`kernels::multiply_tiles`] is right where a thread's elements are neighbours, as
 //! on processors; where blocks have many threads [`kernels::multiply_squares`] is launched.
 //!
 //! # Blocks that wait for others
 //!
-//! In scans and compaction a block waits for what the blocks before it find, a bounded time. A device need not promise
-//! that blocks make progress side by side: what a block has waited for in vain, it computes itself. So there is one
-//! algorithm for all devices, and no choice to make at a launch.
+//! In scans and compaction a block waits for the results of the blocks before it, a bounded time. A device need not
+//! promise that blocks make progress side by side: a block computes itself the results that it has waited for in
+//! vain. So there is one algorithm for all devices, and no choice to make at a launch.
 
 #![deny(missing_docs)]
 #![allow(

@@ -1,17 +1,17 @@
-//! What tiles of a single pass tell each other: decoupled look-back (Merrill and Garland, "Single-pass Parallel Prefix
-//! Scan with Decoupled Look-back", 2016).
+//! Decoupled look-back, by which tiles of a single pass tell each other their totals (Merrill and Garland,
+//! "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016).
 //!
-//! A block has a *tile* of the input: its threads' elements, which are neighbours. It needs what all tiles before it
-//! come to, and other blocks know that as they go:
+//! A block has a *tile* of the input: its threads' elements, which are neighbours. It needs the total of all tiles
+//! before it, and other blocks find that as they go:
 //!
 //! 1. The block takes the next *ticket*, which is its tile's number; so tiles are begun in order, in whatever order
 //!    the device begins blocks.
 //! 2. It totals its tile, writes the total, and then the tile's *state*: the total is known.
-//! 3. It looks back for the nearest tile whose *prefix* is known, what that tile and all before it come to, and
+//! 3. It looks back for the nearest tile whose *prefix* is known, the total of that tile and all before it, and
 //!    combines with it the totals of the tiles since, *in their order*.
 //! 4. It writes its own prefix, and then the state: the prefix is known. Then it goes on with its tile.
 //!
-//! Words of the state are atomics; fences order what is written before them and read after them. Totals and prefixes
+//! Words of the state are atomics; fences order the writes before them and the reads after them. Totals and prefixes
 //! are raw memory, each written once, by its tile.
 //!
 //! **The same bits every time.** A prefix is the prefix before it combined with one total, whoever computes it: step 3
@@ -26,9 +26,10 @@
 //! begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens, "Decoupled Fallback", 2025.)
 
 //!
-//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block looks at what another
-//! of the same launch has written. The first launch totals all tiles, and the second combines the totals before its
-//! tiles, in their order and so to the same bits. What else the first one writes, the second writes again.
+//! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block reads memory that
+//! another of the same launch has written. The first launch totals all tiles, and the second combines the totals
+//! before its tiles, in their order and so to the same bits. The second writes again everything else that the first
+//! one writes.
 
 use crate::function::Operator;
 use quipu::Queue;
@@ -50,7 +51,8 @@ const PATIENCE: u32 = 1 << 14;
 /// States that are looked at together: on a GPU one look takes as long as that many.
 const AT_ONCE: usize = 8;
 
-/// How often a kernel with [`look_back`] is launched, with the same arguments: each time all tiles take tickets.
+/// The number of times that a kernel with [`look_back`] is launched, with the same arguments: each time all tiles
+/// take tickets.
 pub(crate) fn launches(queue: &Queue) -> usize {
     if queue.device().has_device_fence() {
         1
@@ -65,14 +67,14 @@ pub(crate) fn tile_of(acc: &impl Accelerator<1>, ticket: u32) -> usize {
     ticket as usize % acc.extent(Grid, Blocks)[0]
 }
 
-/// How a thread's part of a tile is totalled.
+/// The way to total a thread's part of a tile.
 #[device]
 pub(crate) trait Totals<T, S, O>: Copy {
     /// The total of a part.
     fn total(self, part: &[T]) -> S;
 }
 
-/// How tiles are cut: threads of a block, and elements of a thread.
+/// The shape of tiles: threads of a block, and elements of a thread.
 #[derive(Debug, Clone, Copy, KernelData)]
 #[repr(C)]
 pub(crate) struct Shape {
@@ -89,7 +91,7 @@ pub(crate) fn shape(acc: &impl Accelerator<1>) -> Shape {
     }
 }
 
-/// Where a thread's part of a tile starts and ends, of so many elements.
+/// The start and the end of a thread's part of a tile, of so many elements.
 #[device]
 pub(crate) fn part_of_thread(
     shape: Shape,
@@ -143,8 +145,8 @@ fn total_before<S: Copy, O: Operator<S>>(
     before
 }
 
-/// Gives what the tiles before `tile` come to, and tells others of this one, whose total is `total`. One thread of the
-/// block calls it, once.
+/// Gives the total of the tiles before `tile`, and tells others of this one, whose total is `total`. One thread of
+/// the block calls it, once.
 ///
 /// `states` has the ticket, and then a state for each tile; `totals` and `prefixes` have an element for each.
 #[device]

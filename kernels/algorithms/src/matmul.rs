@@ -2,13 +2,14 @@
 //!
 //! Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, in a block of one thread:
 //!
-//! 1. The block packs `DEPTH` rows of its columns of `b`, and as many columns of its rows of `a`, into panels as wide as
-//!    what the next step takes of them.
+//! 1. The block packs `DEPTH` rows of its columns of `b`, and as many columns of its rows of `a`, into panels as wide
+//!    as the next step's pieces of them.
 //! 2. Each `ROWS` x `COLUMNS` elements of the result are summed in registers along the panels, and added to the block's
 //!    tile.
-//! 3. That again for the next `DEPTH`, until there is nothing left; then the tile is written.
+//! 3. Both steps are done again for the next `DEPTH`, until there is nothing left; then the tile is written.
 //!
-//! Where blocks have many threads, each has one element of the result, and all share what each of them reads.
+//! Where blocks have many threads, each has one element of the result, and all share the elements that each of them
+//! reads.
 
 use crate::division::refuse;
 use crate::function::{Item, MultiplyAdd};
@@ -18,9 +19,9 @@ use quipu::kernels::{
 };
 use quipu::{AcceleratorLimits, Buffer, Event, Queue, Result, WorkDivision};
 
-/// How much of the inner dimension a panel holds.
+/// The extent of a panel along the inner dimension.
 pub const DEPTH: usize = 256;
-/// How many rows of `a` are packed at once: they fit into the second cache.
+/// The number of rows of `a` that are packed at once: they fit into the second cache.
 const HEIGHT: usize = 96;
 /// Rows of `b` that are packed together. The panels that one row goes to lie a power of two apart, in one set of a
 /// cache.
@@ -163,7 +164,7 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     let (rows, columns) = (c.extent()[0], c.extent()[1]);
     let (row, column) = (acc.index(Grid, Threads)[0], acc.index(Grid, Threads)[1]);
     let (i, j) = (acc.index(Block, Threads)[0], acc.index(Block, Threads)[1]);
-    // What a thread reads of, as slices whose ends are the conditions to read: so each is looked at once.
+    // The rows that a thread reads, as slices whose ends are the conditions to read: so each is looked at once.
     let a_row = if row < rows {
         &a[row * inner..(row + 1) * inner]
     } else {
@@ -215,8 +216,8 @@ pub async fn multiply_squares<T: MultiplyAdd + SharedElement>(
     }
 }
 
-/// Elements of a block, multiples of what is summed in registers: as many as its shared memory has room for, no
-/// more than leave each core two blocks, and about as many as other blocks have.
+/// Elements of a block, multiples of the elements that are summed in registers: as many as its shared memory has room
+/// for, no more than leave each core two blocks, and about as many as other blocks have.
 fn tile<T>([rows, columns]: [usize; 2], limits: &AcceleratorLimits) -> [usize; 2] {
     // The most that are summed at once, of which the others are divisors.
     const ROWS: usize = 12;

@@ -2,13 +2,13 @@
 //!
 //! 1. Each thread sorts tiles of neighbours: short runs by a network, and these by merging, from one buffer to the other
 //!    and back.
-//! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread has an equal part of
-//!    the *output*, wherever that begins and ends; a search along the diagonal finds what of both runs comes before it
-//!    (merge path: Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path", 2012). So all threads are at work in the last
-//!    merge, too.
+//! 2. Pairs of runs are merged, again from one buffer to the other, until there is one. Each thread has an equal part
+//!    of the *output*, wherever that begins and ends; a search along the diagonal finds the elements of both runs
+//!    that come before it (merge path: Odeh, Green, Mwassi, Shmueli and Birk, "Merge Path", 2012). So all threads are
+//!    at work in the last merge, too.
 //!
-//! Two runs are merged from both ends at once. Which element is next is known only once it is known which was the last,
-//! and that is what a merge waits for: so there are two such chains, and a processor goes along both.
+//! Two runs are merged from both ends at once. The next element is known only once the last one is, and a merge waits
+//! for that: so there are two such chains, and a processor goes along both.
 //!
 //! The first runs are left where they were or moved, so that the number of moves is even, and everything ends where it
 //! began.
@@ -70,7 +70,7 @@ fn sort_run<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     }
 }
 
-/// How many of the first `taken` elements of two merged runs are of the first one.
+/// The number of the first `taken` elements of two merged runs that are of the first one.
 #[device]
 fn of_first<K: Copy, O: Order<K>>(order: O, taken: usize, first: &[K], second: &[K]) -> usize {
     let mut low = taken.max(second.len()) - second.len();
@@ -86,7 +86,8 @@ fn of_first<K: Copy, O: Order<K>>(order: O, taken: usize, first: &[K], second: &
     low
 }
 
-/// Merges the runs from `left` to `middle` and from there to `end`: what of that is from `start` to `stop`.
+/// Merges the runs from `left` to `middle` and from there to `end`: writes the elements from `start` to `stop` of the
+/// result.
 #[device]
 fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,
@@ -99,11 +100,11 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     to_values: RawMut<V>,
 ) {
     let [left, middle, end] = runs;
-    // SAFETY: nobody writes what is merged.
+    // SAFETY: no thread writes the merged runs.
     let first = unsafe { keys.slice(left..middle) };
     // SAFETY: as above.
     let second = unsafe { keys.slice(middle..end) };
-    // What of both comes there. (What is no order may end before it begins.)
+    // The parts of both that come there. (With an order that is none they may end before they begin.)
     let skipped = of_first(order, start - left, first, second);
     let reached = of_first(order, stop - left, first, second);
     let begin = left + skipped;
@@ -114,7 +115,7 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     let first = unsafe { keys.slice(begin..limit) };
     // SAFETY: as above.
     let second = unsafe { keys.slice(other.clone()) };
-    // SAFETY: as above, and what is written is one thread's.
+    // SAFETY: as above, and the written part is one thread's.
     let to = unsafe { to_keys.slice_mut(start..stop) };
     // SAFETY: as above.
     let first_values = unsafe { values.slice(if VALUES { begin..limit } else { 0..0 }) };
@@ -170,7 +171,7 @@ fn merge<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     }
 }
 
-/// Merges runs of `width` elements in pairs: what of the output is from `start` to `stop`.
+/// Merges runs of `width` elements in pairs: writes the elements of the output from `start` to `stop`.
 #[device]
 fn merge_pairs<K: Copy, V: Copy, O: Order<K>, const VALUES: bool>(
     order: O,

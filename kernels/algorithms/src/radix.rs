@@ -8,9 +8,9 @@
 //! 3. Each part goes through its elements in order, and puts each to the next place of its digit. So elements of the
 //!    same digit stay in their order.
 //!
-//! A pass moves the elements from one buffer to another. One whose digit is the same everywhere is left out: the first
-//! count also finds which bits differ, and what is left out is written down in `sides`, on the device. So the host need
-//! not know; and where the elements are in the wrong buffer at the end, they are copied.
+//! A pass moves the elements from one buffer to another. One whose digit is the same everywhere is left out: the
+//! first count also finds the bits that differ, and the passes that are left out are noted in `sides`, on the device.
+//! So the host need not know; and where the elements are in the wrong buffer at the end, they are copied.
 
 use crate::division::{BLOCKS_PER_CORE, parts, same_length, threads};
 use crate::function::{Item, Sum};
@@ -136,7 +136,7 @@ fn move_part<K: RadixKey, V: Copy, const VALUES: bool>(
     from_values: RawMut<V>,
     to_values: RawMut<V>,
 ) {
-    // SAFETY: places of different parts and digits are apart, and what is moved from is not written.
+    // SAFETY: places of different parts and digits are apart, and the source of the move is not written.
     unsafe {
         let own = from.slice(start..end);
         if VALUES {
@@ -176,7 +176,7 @@ fn move_part_in_lines<K: RadixKey, V: Copy>(
     if start == end {
         return;
     }
-    // SAFETY: what is moved from is not written.
+    // SAFETY: the source of the move is not written.
     let own = unsafe { from.slice(start..end) };
     // SAFETY: as above.
     let own_values = unsafe { from_values.slice(start..end) };
@@ -203,7 +203,8 @@ fn move_part_in_lines<K: RadixKey, V: Copy>(
     }
 }
 
-/// Writes what is gathered for the line of places before `end`, but for those before the `first` of the part's digit.
+/// Writes the elements gathered for the line of places before `end`, but for those before the `first` of the part's
+/// digit.
 #[device]
 fn put_line<T: Copy>(gathered: &[T; LINE], first: u64, end: usize, to: RawMut<T>) {
     let start = (end - 1) / LINE * LINE;
@@ -223,7 +224,7 @@ fn put_line<T: Copy>(gathered: &[T; LINE], first: u64, end: usize, to: RawMut<T>
     }
 }
 
-/// Where this thread's elements of each digit begin.
+/// The places at which this thread's elements of each digit begin.
 #[device]
 fn own_places(acc: &impl Accelerator<1>, places: &[u64]) -> [u64; DIGITS] {
     let thread = acc.index(Grid, Threads)[0];
@@ -288,7 +289,7 @@ pub fn move_digits_in_lines<K: RadixKey, V>(
     move_part_in_lines(pass, start, end, &mut own, from, to, from_values, to_values);
 }
 
-/// Copies what is on the other side, if the elements are there.
+/// Copies the elements from the other side, if they are there.
 #[kernel]
 pub fn settle<T>(_acc: &impl Accelerator<1>, sides: &[u32], other: &[T], mut y: OwnElements<T>) {
     if sides[sides.len() - 1] == 1 {

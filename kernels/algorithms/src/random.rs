@@ -58,7 +58,7 @@ pub fn random(queue: &Queue, seed: u64, stream: u64, y: &mut Buffer<[u32; 4]>) -
 /// Floats that buffers are filled with.
 #[device]
 pub trait Drawn: Uniform {
-    /// How many a block of Philox gives, of uniform and of normal ones.
+    /// The number of uniform or normal values from a block of Philox.
     const OF_BLOCK: usize;
 }
 
@@ -75,8 +75,8 @@ impl Drawn for f64 {
 /// Blocks that are made side by side where a thread is alone in its block: as many as a vector has words, at most.
 pub const MANY: usize = 16;
 
-/// Sets elements to what a stream of a seed draws by `uniform`, one after the other: for each of the thread's elements
-/// `COUNT` blocks of Philox.
+/// Sets elements to the values that a stream of a seed draws by `uniform`, one after the other: for each of the
+/// thread's elements `COUNT` blocks of Philox.
 #[kernel]
 pub fn uniform_blocks<T: Drawn, const COUNT: usize>(
     acc: &impl Accelerator<1>,

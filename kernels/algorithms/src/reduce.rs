@@ -42,7 +42,7 @@ fn combine_lanes<T: SharedElement, O: Operator<T>, const LANES: usize>(
         }
         at += threads * LANES;
     }
-    // What is left is less than a stride; one thread finds its beginning here.
+    // The rest is less than a stride; one thread finds its beginning here.
     let mut k = 0;
     while at < x.len() {
         lanes[k] = O::combine(lanes[k], x[at]);

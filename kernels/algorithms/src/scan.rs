@@ -3,11 +3,11 @@
 //! A thread goes through chains of its elements side by side, so that several combinations are under way at a time where
 //! one chain would wait for each.
 //!
-//! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is read and written in one
-//! stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it, and what did is
-//! combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where blocks have many
-//! threads, their tiles are far from them, and are totalled first and then scanned, in four long chains for each thread
-//! ([`scan_tiles`]).
+//! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is read and written in
+//! one stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it, and the
+//! total before it is combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where
+//! blocks have many threads, their tiles are far from them, and are totalled first and then scanned, in four long
+//! chains for each thread ([`scan_tiles`]).
 
 use crate::division::{Tiles, same_length, threads, tiles};
 use crate::function::{Item, Operator};
@@ -23,15 +23,15 @@ const CHAINS: usize = 8;
 const LINKS: usize = 8;
 /// Elements of a piece.
 const PIECE: usize = CHAINS * LINKS;
-/// Bytes of a tile that is scanned by one thread, at most: with what is read of memory it fits into the second cache. To
-/// begin a tile, and to look back, takes as long as some thousands of elements do.
+/// Bytes of a tile that is scanned by one thread, at most: with its input it fits into the second cache. To begin a
+/// tile, and to look back, takes as long as some thousands of elements do.
 const MOST_BYTES: usize = 256 << 10;
 /// Pieces of a tile at least, but of short inputs: for fewer, blocks would begin and look back for longer than they scan.
 const LEAST_PIECES: usize = 64;
 /// Tiles of each core that such an input is cut into, if they are long enough.
 const TILES_PER_CORE: usize = 8;
 
-/// What each of the four chains of a part comes to. The last has what is left of a division by four, too.
+/// The totals of the four chains of a part. The last has the rest of a division by four, too.
 #[device]
 fn totals_of_chains<T: Copy, O: Operator<T>>(part: &[T]) -> [T; 4] {
     let length = part.len() / 4;
@@ -66,8 +66,8 @@ impl<T: KernelData, O: Operator<T> + KernelData> Totals<T, T, O> for Combined {
     }
 }
 
-/// Scans the four chains of a part whose first element is element `start`, each with what comes before it, and gives what
-/// they come to with that.
+/// Scans the four chains of a part whose first element is element `start`, each after the total before it, and gives
+/// their totals with that.
 #[device]
 fn scan_chains<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
     before: [T; 4],
@@ -111,7 +111,7 @@ fn scan_chains<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(
     [first, second, third, fourth]
 }
 
-/// What comes before each of four chains: before the first, `first`.
+/// The totals before each of four chains: before the first, `first`.
 #[device]
 fn before_chains<T: Copy, O: Operator<T>>(first: T, chains: [T; 4]) -> [T; 4] {
     let second = O::combine(first, chains[0]);
@@ -120,7 +120,7 @@ fn before_chains<T: Copy, O: Operator<T>>(first: T, chains: [T; 4]) -> [T; 4] {
     [first, second, third, fourth]
 }
 
-/// What four chains come to together.
+/// The total of four chains.
 #[device]
 fn total_of_chains<T: Copy, O: Operator<T>>(chains: [T; 4]) -> T {
     O::combine(
@@ -129,7 +129,7 @@ fn total_of_chains<T: Copy, O: Operator<T>>(chains: [T; 4]) -> T {
     )
 }
 
-/// Scans [`PIECE`] elements after `first`, and gives what they come to with it.
+/// Scans [`PIECE`] elements after `first`, and gives their total with it.
 #[device]
 fn scan_piece<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(first: T, x: &[T], y: &mut [T]) -> T {
     let mut totals = [O::identity(); CHAINS];
@@ -153,7 +153,7 @@ fn scan_piece<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(first: T, x: &[T],
     before
 }
 
-/// Scans a tile as if nothing came before it, and gives what it comes to.
+/// Scans a tile as if nothing came before it, and gives its total.
 #[device]
 fn scan_tile<T: Copy, O: Operator<T>, const INCLUSIVE: bool>(x: &[T], y: &mut [T]) -> T {
     let mut before = O::identity();
@@ -265,7 +265,7 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
     }
     let starts = acc.sync(starts).await;
 
-    // What is hot is in functions of its own, as variables of an `async fn` are in memory.
+    // Hot code is in functions of its own, as variables of an `async fn` are in memory.
     let mut first = starts[0];
     for other in 0..thread {
         first = O::combine(first, sums[other]);
@@ -277,10 +277,11 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.
 ///
 /// The operator has to be associative; it need not be commutative. The order depends on the length and the device's
-/// limits alone, so the same device gives the same bits every time, of floats too, whichever block is the first to know
-/// something. One read of the data and one write: a launch after one that fills some words. (Merrill and Garland,
-/// "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late computes what
-/// it needs of it by itself; so it is right on every device, whether that promises progress between blocks or not.
+/// limits alone, so the same device gives the same bits every time, of floats too, whichever block is the first to
+/// know something. One read of the data and one write: a launch after one that fills some words. (Merrill and
+/// Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late
+/// computes its total by itself; so it is right on every device, whether that promises progress between blocks or
+/// not.
 ///
 /// # Errors
 /// If the lengths differ; as [`Queue::launch`].

@@ -2,7 +2,7 @@
 //!
 //! [`FunctionBuilder`] gives out the numbers of values, variables and loops, and keeps the block that is being
 //! written. It infers a result's type from operands where these tell, and takes it where they do not. It checks
-//! nothing: that is what [`Module::verify`](crate::Module::verify) does with the finished module.
+//! nothing: [`Module::verify`](crate::Module::verify) checks the finished module.
 //!
 //! ```
 //! use quipu_kernel_ir::{BinaryOperation, FunctionBuilder, ModuleBuilder, Place, Scalar};
@@ -36,7 +36,7 @@ use crate::operation::{
 use crate::statement::{Block, LoopId, Place, Statement};
 use crate::types::{Field, Scalar, Space, Struct, StructId, Type};
 
-/// Gathers what a module has beside its kernel.
+/// Gathers the parts of a module beside its kernel.
 #[derive(Clone, Debug, Default)]
 pub struct ModuleBuilder {
     structs: Vec<Struct>,
@@ -163,7 +163,7 @@ pub struct FunctionBuilder {
     loops: u32,
     /// The blocks being written, outermost first; there is always one.
     blocks: Vec<Block>,
-    /// Where the user wrote what comes next.
+    /// The place in the user's source of the next operations.
     location: Option<Location>,
 }
 
@@ -195,14 +195,14 @@ impl FunctionBuilder {
         self
     }
 
-    /// Sets what the function gives.
+    /// Sets the type of the function's result.
     #[must_use]
     pub fn returning(mut self, result: Type) -> Self {
         self.function.result = result;
         self
     }
 
-    /// Sets where the user wrote what comes next.
+    /// Sets the place in the user's source of the next operations.
     pub fn at(&mut self, location: Option<Location>) -> &mut Self {
         self.location = location;
         self
@@ -385,8 +385,8 @@ impl FunctionBuilder {
         self.define(scalar.into(), Operation::Bitcast(value, scalar))
     }
 
-    /// A scalar as a word of 64 bits: integers extended, floats by their bits, those of 16 bits as an `f32`. Also what
-    /// it is a word of.
+    /// A scalar as a word of 64 bits: integers extended, floats by their bits, those of 16 bits as an `f32`. Also
+    /// gives the scalar type of the word.
     ///
     /// # Panics
     /// If the value is no scalar.
@@ -434,12 +434,12 @@ impl FunctionBuilder {
         self.define(value_type, Operation::Math(function, operands.to_vec()))
     }
 
-    /// What a place of this type holds.
+    /// The value in a place of this type.
     pub fn load(&mut self, place: Place, value_type: Type) -> Value {
         self.define(value_type, Operation::Load(place))
     }
 
-    /// What a variable holds.
+    /// The value of a variable.
     ///
     /// # Panics
     /// If the function has no such variable.
@@ -448,12 +448,12 @@ impl FunctionBuilder {
         self.load(Place::local(local), value_type)
     }
 
-    /// How many elements a slice has.
+    /// The number of elements of a slice.
     pub fn length(&mut self, slice: Value) -> Value {
         self.define(Scalar::Index.into(), Operation::Length(slice))
     }
 
-    /// How many elements a shared array has.
+    /// The number of elements of a shared array.
     pub fn shared_length(&mut self, shared: SharedId) -> Value {
         self.define(Scalar::Index.into(), Operation::SharedLength(shared))
     }
@@ -531,7 +531,7 @@ impl FunctionBuilder {
         self.define(result, Operation::Call(function, arguments.to_vec()))
     }
 
-    /// Where this thread is.
+    /// This thread's index.
     pub fn index(&mut self, origin: Origin, unit: Unit, dimension: u8) -> Value {
         self.define(
             Scalar::Index.into(),
@@ -539,7 +539,7 @@ impl FunctionBuilder {
         )
     }
 
-    /// How many units an origin has.
+    /// The number of units of an origin.
     pub fn extent(&mut self, origin: Origin, unit: Unit, dimension: u8) -> Value {
         self.define(
             Scalar::Index.into(),
@@ -547,7 +547,7 @@ impl FunctionBuilder {
         )
     }
 
-    /// An atomic operation on a place of this type: what was there before, of a store nothing.
+    /// An atomic operation on a place of this type: gives the old value, of a store nothing.
     pub fn atomic(
         &mut self,
         operation: AtomicOperation,
@@ -594,12 +594,12 @@ impl FunctionBuilder {
         self.define(value_type, Operation::AssumeUniform(value))
     }
 
-    /// What a clock shows.
+    /// The time of a clock.
     pub fn clock(&mut self) -> Value {
         self.define(Scalar::U64.into(), Operation::Clock)
     }
 
-    /// What the target is or has.
+    /// A property of the target.
     pub fn property(&mut self, property: Property) -> Value {
         self.define(Scalar::Bool.into(), Operation::Property(property))
     }
@@ -617,7 +617,7 @@ impl FunctionBuilder {
             .push(statement);
     }
 
-    /// Begins a block: what comes next goes there.
+    /// Begins a block: the next statements go there.
     pub fn begin_block(&mut self) {
         self.blocks.push(Block::new());
     }
@@ -630,7 +630,7 @@ impl FunctionBuilder {
         self.blocks.pop().expect("a block is being written")
     }
 
-    /// How many statements the block that is being written has so far.
+    /// The number of statements so far of the block that is being written.
     #[must_use]
     pub fn statements(&self) -> usize {
         self.blocks.last().map_or(0, Vec::len)
@@ -642,7 +642,7 @@ impl FunctionBuilder {
         block.map_or_else(Block::new, |block| block.split_off(first.min(block.len())))
     }
 
-    /// What a closure writes.
+    /// The block that a closure writes.
     pub fn block(&mut self, write: impl FnOnce(&mut Self)) -> Block {
         self.begin_block();
         write(self);

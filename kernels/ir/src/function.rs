@@ -16,10 +16,10 @@ pub struct Value(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LocalId(pub u32);
 
-/// What the user calls something; several may have the same name (shadowing).
+/// The user's name for something; several may have the same name (shadowing).
 pub type Name = Option<&'static str>;
 
-/// Where in the user's source something comes from.
+/// A place in the user's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
     /// The file as rustc knows it.
@@ -28,14 +28,14 @@ pub struct Location {
     pub line: u32,
 }
 
-/// What is known of a value.
+/// The facts of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueInfo {
     /// Its type.
     pub value_type: Type,
     /// The user's name of an immutable variable or parameter.
     pub name: Name,
-    /// Where it is defined.
+    /// The place of its definition.
     pub location: Option<Location>,
 }
 
@@ -56,14 +56,14 @@ pub struct Function {
     /// The values that are its parameters, in order. The kernel's own function has those of
     /// [`KernelInfo::parameters`](crate::KernelInfo::parameters).
     pub parameters: Vec<Value>,
-    /// What it gives; [`Type::Unit`] for the kernel's.
+    /// The type of its result; [`Type::Unit`] for the kernel's.
     pub result: Type,
     /// All values, by number.
     pub values: Vec<ValueInfo>,
     /// All variables, by number.
     pub locals: Vec<Local>,
-    /// What it does.
+    /// Its statements.
     pub body: Block,
-    /// Where the user wrote it.
+    /// Its place in the user's source.
     pub location: Option<Location>,
 }

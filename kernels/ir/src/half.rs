@@ -1,10 +1,10 @@
-//! The two floats of 16 bits, as what they are computed with: `f32`, then rounded.
+//! The two floats of 16 bits, computed with as `f32`, then rounded.
 //!
 //! No target computes with them the way the others do, so no printer does: a value of one is its bits, and the
-//! representation has its conversions from and to `f32` alone. [`FunctionBuilder`] writes all else with these. `f32` has
-//! more than twice their digits and two more, so sums, products, quotients and square roots are correctly rounded all the
-//! same; what is converted from wider types, and `fma`, is rounded *to odd* first, after which rounding once more rounds
-//! as if it were the only time. So results are those of the kernel language natively, bit for bit.
+//! representation has its conversions from and to `f32` alone. [`FunctionBuilder`] writes all else with these. `f32`
+//! has more than twice their digits and two more, so sums, products, quotients and square roots are correctly rounded
+//! all the same; conversions from wider types, and `fma`, are rounded *to odd* first, after which rounding once more
+//! rounds as if it were the only time. So results are those of the kernel language natively, bit for bit.
 
 use crate::builder::FunctionBuilder;
 use crate::function::Value;
@@ -137,7 +137,7 @@ impl FunctionBuilder {
         self.bitcast(number, of)
     }
 
-    /// Whether the last digit of a float is odd.
+    /// True if the last digit of a float is odd.
     fn is_odd(&mut self, value: Value, bits: Scalar) -> Value {
         let number = self.bitcast(value, bits);
         let one = self.literal(bits, 1);
@@ -200,7 +200,7 @@ impl FunctionBuilder {
     fn fused_to_odd(&mut self, a: Value, b: Value, c: Value) -> Value {
         let product = self.binary(B::Multiply, a, b);
         let sum = self.binary(B::Add, product, c);
-        // What the sum lacks, exactly (Knuth's TwoSum).
+        // The error of the sum, exactly (Knuth's TwoSum).
         let part = self.binary(B::Subtract, sum, product);
         let rest = self.binary(B::Subtract, sum, part);
         let first = self.binary(B::Subtract, product, rest);

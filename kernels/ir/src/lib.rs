@@ -1,16 +1,16 @@
-//! The kernel language's intermediate representation: what `#[kernel]` builds when a kernel is called for its
-//! source, and what the printers write as OpenCL C, CUDA C or C99.
+//! The kernel language's intermediate representation: `#[kernel]` builds it when a kernel is called for its source,
+//! and the printers write it as OpenCL C, CUDA C or C99.
 //!
-//! A [`Module`] is one kernel with everything it needs: structs, device functions, block-shared arrays. It is
-//! *typed* (every value has a [`Type`]), *structured* (control flow is `if` and `loop`, never a jump) and in
-//! *three-address form*: an [`Operation`] takes [`Value`]s and defines one. So the order in which things happen is
-//! the order in which they are written down, in every language it is printed in, whatever that language says about
-//! the order in which operands are evaluated. What a user called a variable, and where, is kept beside it
-//! ([`Name`], [`Location`]); printers fold values that are used once back into expressions.
+//! A [`Module`] is one kernel with everything it needs: structs, device functions, block-shared arrays. It is *typed*
+//! (every value has a [`Type`]), *structured* (control flow is `if` and `loop`, never a jump) and in *three-address
+//! form*: an [`Operation`] takes [`Value`]s and defines one. So the order in which things happen is the order in
+//! which they are written down, in every language it is printed in, whatever that language's order of evaluation of
+//! operands. The user's names of variables, and their places, are kept beside it ([`Name`], [`Location`]); printers
+//! fold values that are used once back into expressions.
 //!
 //! # Meaning
 //!
-//! Operations mean what Rust's do in a release build, on every target:
+//! Operations have the meaning of Rust's in a release build, on every target:
 //!
 //! * Integers wrap. A shift takes its amount modulo the width.
 //! * Integer division and remainder by zero, and of the smallest number by -1, are *faults*.
@@ -20,10 +20,12 @@
 //! * An index out of bounds is a *fault*.
 //! * A *fault* never traps: a bad read, a division and a remainder give zero, a bad write is dropped, and the first
 //!   fault of a launch is recorded with thread and [`Location`]; the launch then fails.
-//! * Every thread of a block comes to each barrier, and every thread of a warp to each function of a warp: what decides that is
-//!   [seen to be the same](Module::verify_uniformity) for them, or [vouched for](Operation::AssumeUniform).
+//! * Every thread of a block comes to each barrier, and every thread of a warp to each function of a warp: the
+//!   conditions for that are [seen to be the same](Module::verify_uniformity) for them, or [vouched
+//!   for](Operation::AssumeUniform).
 //! * [`Scalar::Index`] and [`Scalar::SignedIndex`] are `usize` and `isize`. A printer gives them 32 bits when every
-//!   extent of the launch and every constant of the module fits, 64 otherwise: what is computed with them beyond extents wraps at that width.
+//!   extent of the launch and every constant of the module fits, 64 otherwise: values computed from them beyond
+//!   extents wrap at that width.
 //!
 //! # The pipeline
 //!
@@ -37,8 +39,9 @@
 //! * [`builder`] makes modules by hand.
 //! * [`Module::verify`] checks everything that this crate's documentation demands of a module; its errors name
 //!   function, statement and line.
-//! * [`Module::print`] writes a valid module in a [`Dialect`]. How what it gives is launched: see [`print`](mod@print).
-//! * The crate `quipu-kernel-testing` compiles and runs what is printed, and has a corpus of modules to read.
+//! * [`Module::print`] writes a valid module in a [`Dialect`]. The launch of the result is described in
+//!   [`print`](mod@print).
+//! * The crate `quipu-kernel-testing` compiles and runs printed modules, and has a corpus of modules to read.
 
 pub mod builder;
 mod function;

@@ -17,11 +17,11 @@ pub struct Module {
     pub constants: Vec<Constant>,
     /// The kernel.
     pub kernel: KernelInfo,
-    /// What its printed form may do that Rust would not.
+    /// The freedoms of its printed form that Rust does not give.
     pub allowances: Allowances,
 }
 
-/// What a printed kernel may do that Rust would not. Nothing of it has to be done.
+/// The freedoms of a printed kernel that Rust does not give. None has to be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Allowances {
     /// Floats may be computed in any way that is the same for real numbers, and NaN and infinity may be taken not to
@@ -40,22 +40,22 @@ pub struct Allowances {
 pub struct KernelInfo {
     /// Its own function.
     pub function: Function,
-    /// What a launch is given, in order.
+    /// The parameters of a launch, in order.
     pub parameters: Vec<Parameter>,
     /// Dimensions of its grid, from 1.
     pub dimensions: u8,
-    /// What is promised of its launches.
+    /// The bounds that are promised of its launches.
     pub bounds: LaunchBounds,
 }
 
-/// What is promised of the blocks of all launches of a kernel: its compiler may count on it.
+/// The bounds that are promised of the blocks of all launches of a kernel: its compiler may count on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchBounds {
     /// The threads of each block along each dimension. None if that is not promised.
     pub block_threads: Vec<u64>,
     /// The most threads of a block, in all.
     pub max_block_threads: Option<u64>,
-    /// How many blocks a multiprocessor is to have room for at the same time: a wish.
+    /// The number of blocks that a multiprocessor is to have room for at the same time: a wish.
     pub min_blocks: Option<u64>,
 }
 
@@ -70,20 +70,20 @@ impl LaunchBounds {
     }
 }
 
-/// What a launch is given for one parameter of a kernel.
+/// One parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// The user's name.
     pub name: Name,
-    /// What it is, and the values of the kernel's function that it defines.
+    /// Its kind, and the values of the kernel's function that it defines.
     pub kind: ParameterKind,
 }
 
 /// The kinds of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
-    /// A value without bits. Defines nothing, and printed kernels are passed nothing for it: it keeps the place of what
-    /// a launch has for it.
+    /// A value without bits. Defines nothing, and printed kernels are passed nothing for it: it keeps the place of a
+    /// launch's argument for it.
     Nothing,
     /// A number or struct, the same for all threads. Defines one value.
     Uniform(Value),
@@ -146,13 +146,13 @@ pub struct SharedArray {
     pub name: Name,
     /// The type of an element.
     pub element: Type,
-    /// How many there are.
+    /// The number of elements.
     pub length: SharedLength,
-    /// What an element is when a block begins.
+    /// The value of an element when a block begins.
     pub initial: SharedInitial,
 }
 
-/// What the elements of a block-shared array are when a block begins.
+/// The values of the elements of a block-shared array when a block begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedInitial {
     /// Zero.
@@ -161,7 +161,7 @@ pub enum SharedInitial {
     Anything,
 }
 
-/// How long a block-shared array is.
+/// The length of a block-shared array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedLength {
     /// Known when the kernel is built.

@@ -1,4 +1,4 @@
-//! Operations: what defines a value from others.
+//! Operations: they define a value from others.
 
 use crate::function::{FunctionId, Value};
 use crate::module::SharedId;
@@ -14,7 +14,7 @@ pub struct Literal {
     pub bits: u64,
 }
 
-/// What defines a value. Operands are evaluated before; an operation has no effects but the ones it names.
+/// The definition of a value. Operands are evaluated before; an operation has no effects but the ones it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A constant.
@@ -32,7 +32,7 @@ pub enum Operation {
     Select(Value, Value, Value),
     /// A function of the target's mathematical library.
     Math(MathFunction, Vec<Value>),
-    /// What a place holds now.
+    /// The present value in a place.
     Load(Place),
     /// A slice of the elements of an array-like place: a local array, a shared array, or part of a slice. Part of it
     /// if a range is given (start and end, of type [`Scalar::Index`]); a range outside is a fault and gives no
@@ -59,26 +59,25 @@ pub enum Operation {
     Field(Value, u32),
     /// A call of a device function, with its effects.
     Call(FunctionId, Vec<Value>),
-    /// Where this thread is: its index from an origin, in a unit, along a dimension ([`Scalar::Index`]). Dimension 0
-    /// is the slowest, as in row-major order.
+    /// This thread's index from an origin, in a unit, along a dimension ([`Scalar::Index`]). Dimension 0 is the
+    /// slowest, as in row-major order.
     Index(Origin, Unit, u8),
-    /// How many units an origin has along a dimension ([`Scalar::Index`]).
+    /// The number of units of an origin along a dimension ([`Scalar::Index`]).
     Extent(Origin, Unit, u8),
-    /// Changes a place in one step and gives what it held before; reads and writes global or shared memory, of 32 or
-    /// 64 bits.
+    /// Changes a place in one step and gives its old value; reads and writes global or shared memory, of 32 or 64 bits.
     Atomic {
-        /// What is done.
+        /// The operation.
         operation: AtomicOperation,
         /// An element.
         place: Place,
-        /// The operand; for compare-exchange what is expected, and what is to replace it.
+        /// The operand; for compare-exchange the expected value, and the new one.
         operands: Vec<Value>,
-        /// For whom it is one step.
+        /// The scope of the threads for which it is one step.
         scope: Scope,
     },
-    /// What a clock shows, of type `u64`: it ticks in a unit of the device's own.
+    /// The time of a clock, of type `u64`: it ticks in a unit of the device's own.
     Clock,
-    /// What the target is or has: a `bool` that is known when the module is printed. Branches that it decides are not
+    /// A property of the target: a `bool` that is known when the module is printed. Branches that it decides are not
     /// printed.
     Property(Property),
     /// Something that the threads of a warp do together; every thread of it comes here.
@@ -234,9 +233,9 @@ pub enum BinaryOperation {
     Maximum,
     /// The high half of the product of two integers of 32 or 64 bits.
     MultiplyHigh,
-    /// The sum, at most and at least what the integer type holds.
+    /// The sum, clamped to the integer type's range.
     SaturatingAdd,
-    /// The difference, at most and at least what the integer type holds.
+    /// The difference, clamped to the integer type's range.
     SaturatingSubtract,
     /// The bits moved to the left, those that fall out coming in again; by the amount modulo the width.
     RotateLeft,
@@ -287,7 +286,7 @@ pub enum MathFunction {
     Sqrt,
     /// `mul_add`: one rounding.
     Fma,
-    /// What is left of a division whose quotient is rounded to the nearest integer, ties to even: C's `remainder`.
+    /// The remainder of a division whose quotient is rounded to the nearest integer, ties to even: C's `remainder`.
     Remainder,
     IsNan,
     IsInfinite,
@@ -322,7 +321,7 @@ pub enum MathFunction {
 }
 
 impl MathFunction {
-    /// How many operands it takes.
+    /// The number of its operands.
     #[must_use]
     pub fn operands(self) -> usize {
         match self {
@@ -360,7 +359,7 @@ impl MathFunction {
     }
 }
 
-/// What an index or extent is measured from.
+/// The origin of an index or extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     /// The whole grid.
@@ -371,7 +370,7 @@ pub enum Origin {
     Thread,
 }
 
-/// What an index or extent counts.
+/// The unit of an index or extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Blocks; of a grid only.
@@ -382,7 +381,7 @@ pub enum Unit {
     Elements,
 }
 
-/// What an atomic operation does to the old value.
+/// The effect of an atomic operation on the old value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicOperation {
     /// Adds; integers wrap; `f32` and `f64` too.
@@ -417,15 +416,15 @@ pub enum AtomicOperation {
 /// For which threads something holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Those of the block.
+    /// The threads of the block.
     Block,
-    /// Those of the device.
+    /// The threads of the device.
     Device,
     /// All, of the host and other devices too.
     System,
 }
 
-/// What a fence orders.
+/// The accesses that a fence orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FenceOrder {
     /// The thread's reads before it come before all of its accesses after it.
@@ -436,7 +435,7 @@ pub enum FenceOrder {
     SequentiallyConsistent,
 }
 
-/// What a target is or has.
+/// A property of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Property {
     /// Its threads run side by side, and have elements that are apart: [`ElementOrder::Strided`](
@@ -452,10 +451,10 @@ pub enum Property {
     DeviceFence,
 }
 
-/// What the threads of a warp do together.
+/// A joint operation of the threads of a warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WarpOperation {
-    /// How many threads a warp has: `u32`.
+    /// The number of threads of a warp: `u32`.
     Size,
     /// This thread's number in its warp: `u32`.
     Lane,
@@ -478,7 +477,7 @@ pub enum WarpOperation {
 }
 
 impl WarpOperation {
-    /// The type of what it gives; `None` for that of its first operand.
+    /// The type of its result; `None` for that of its first operand.
     #[must_use]
     pub fn result(self) -> Option<Scalar> {
         match self {
@@ -489,7 +488,7 @@ impl WarpOperation {
         }
     }
 
-    /// How many operands it takes.
+    /// The number of its operands.
     #[must_use]
     pub fn operands(self) -> usize {
         match self {

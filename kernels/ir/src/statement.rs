@@ -14,13 +14,13 @@ pub struct LoopId(pub u32);
 /// A place in memory: where it starts, and the way from there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it starts.
+    /// The start of the path.
     pub root: Root,
     /// Fields and elements on the way.
     pub path: Vec<Projection>,
 }
 
-/// Where a place starts.
+/// The start of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Root {
     /// A variable.
@@ -40,21 +40,21 @@ pub enum Projection {
     Field(u32),
     /// An element of a slice, shared array or array.
     Index {
-        /// Which: of any integer type.
+        /// The index: of any integer type.
         index: Value,
         /// False if the user vouches, or the builder knows, that it is in bounds. True: out of bounds is a fault.
         checked: bool,
     },
 }
 
-/// What a function does.
+/// A statement of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Statement {
-    /// Defines a value. Also what is done for its effects only has one, of type `Unit` maybe.
+    /// Defines a value. An operation that is done for its effects only has one, too, of type `Unit` maybe.
     Define {
         /// The value.
         value: Value,
-        /// What it is.
+        /// Its operation.
         operation: Operation,
     },
     /// A variable begins, with a value at first or not yet: then it is stored to before it is loaded from.
@@ -66,11 +66,11 @@ pub enum Statement {
     },
     /// Writes a place.
     Store {
-        /// Where to.
+        /// The destination.
         place: Place,
-        /// What.
+        /// The value to store.
         value: Value,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
     /// `if`.
@@ -81,16 +81,16 @@ pub enum Statement {
         then: Block,
         /// If not.
         otherwise: Block,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
     /// For ever, until a `Break` or `Return`. Its end leads to its begin.
     Loop {
         /// Its number.
         id: LoopId,
-        /// What is repeated.
+        /// The repeated block.
         body: Block,
-        /// What is done between two rounds, after the body's end and after `Continue`: a step of a counter. Without
+        /// The block between two rounds, after the body's end and after `Continue`: a step of a counter. Without
         /// `Break` and `Continue` of this loop, and without `Return`.
         step: Block,
     },
@@ -102,9 +102,9 @@ pub enum Statement {
         id: LoopId,
         /// Defined for the body: the position, of type `Index`, one value for each dimension of the grid.
         position: Vec<Value>,
-        /// How many positions there are along each dimension, of type `Index`.
+        /// The number of positions along each dimension, of type `Index`.
         extent: Vec<Value>,
-        /// What is done.
+        /// The block for each position.
         body: Block,
     },
     /// Leaves a loop.
@@ -115,7 +115,7 @@ pub enum Statement {
     Return {
         /// Its result, if it has one.
         value: Option<Value>,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
     /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
@@ -127,13 +127,13 @@ pub enum Statement {
     Assert {
         /// A `bool`.
         condition: Value,
-        /// What to say, with `{}` for each value in turn.
+        /// The message, with `{}` for each value in turn.
         message: String,
         /// At most two words of 64 bits, which [`FunctionBuilder::word`](crate::FunctionBuilder::word) makes of values.
         values: Vec<Value>,
-        /// What the values were words of.
+        /// The scalar types of the values, which are words.
         shown: Vec<crate::Scalar>,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
     /// Prints on the host: a text, with `{}` for each value in turn.
@@ -142,7 +142,7 @@ pub enum Statement {
         format: String,
         /// Scalars.
         values: Vec<Value>,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
 }
@@ -258,7 +258,7 @@ impl Place {
         }
     }
 
-    /// An element of what is here, its index checked.
+    /// An element of the value here, its index checked.
     #[must_use]
     pub fn at(mut self, index: Value) -> Self {
         self.path.push(Projection::Index {
@@ -268,7 +268,7 @@ impl Place {
         self
     }
 
-    /// A field of what is here.
+    /// A field of the value here.
     #[must_use]
     pub fn field(mut self, field: u32) -> Self {
         self.path.push(Projection::Field(field));

@@ -30,6 +30,6 @@ pub struct KernelText {
     pub source: Arc<str>,
     /// The function.
     pub entry: String,
-    /// What the compiler is told, as it takes it.
+    /// The compiler's options, as it takes them.
     pub options: String,
 }

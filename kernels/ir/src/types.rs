@@ -27,7 +27,7 @@ pub enum Scalar {
     SignedIndex,
     /// `half::f16`: a sign, 5 bits of exponent, 10 of digits.
     ///
-    /// Of both floats of 16 bits there are conversions from and to `f32` alone, and what looks at bits;
+    /// Of both floats of 16 bits there are conversions from and to `f32` alone, and operations on bits;
     /// [`FunctionBuilder`](crate::FunctionBuilder) writes other operations with these.
     F16,
     /// `half::bf16`: the upper half of an `f32`.
@@ -116,7 +116,7 @@ pub struct StructId(pub u32);
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// No value: what a function without a result gives.
+    /// No value: the result of a function without one.
     Unit,
     /// A number.
     Scalar(Scalar),
@@ -129,7 +129,7 @@ pub enum Type {
     Slice {
         /// The type of an element.
         element: Box<Type>,
-        /// Where they are.
+        /// The address space.
         space: Space,
         /// True if they may be written through it.
         mutable: bool,

@@ -1,4 +1,4 @@
-//! What a kernel sees of the machine: where its thread is, how large things are, and, in a block
+//! The accelerator, a kernel's view of the machine: the thread's position, the sizes of things, and, in a block
 //! kernel, the barrier.
 //!
 //! An index or extent is asked for by *origin* and *unit*, as in [`acc.index(Grid, Threads)`](
@@ -54,10 +54,10 @@ pub struct Elements;
 ///
 /// An index in elements is that of the thread's first element.
 pub trait Measured<Unit>: sealed::Sealed {
-    /// How many units the origin has.
+    /// The number of units of the origin, along each dimension.
     #[doc(hidden)]
     fn extent<const D: usize>(division: &WorkDivision<D>) -> Extent<D>;
-    /// Where the thread `thread` of the block `block` is in the origin, in units.
+    /// The position of the thread `thread` of the block `block` in the origin, in units.
     #[doc(hidden)]
     fn index<const D: usize>(
         division: &WorkDivision<D>,
@@ -117,7 +117,7 @@ pub trait Accelerator<const D: usize> {
         Origin::index(self.division(), self.block_index(), self.thread_index())
     }
 
-    /// How many units an origin has.
+    /// The number of units of an origin, along each dimension.
     #[inline(always)]
     fn extent<Origin: Measured<Unit>, Unit>(&self, _origin: Origin, _unit: Unit) -> Extent<D> {
         Origin::extent(self.division())
@@ -146,7 +146,7 @@ pub trait Accelerator<const D: usize> {
         self.region(extent).indices()
     }
 
-    /// Those of so many groups that are this block's: the block's own number, and on in steps of as many as there are
+    /// The groups, of so many, that are this block's: the block's own number, and on in steps of as many as there are
     /// blocks. All threads of a block go through the same groups, so there may be barriers in the loop.
     ///
     /// ```
@@ -191,14 +191,14 @@ pub trait Accelerator<const D: usize> {
         self.thread_index() == Vector::ZERO
     }
 
-    /// How many threads run in lockstep. One, on native devices, and where OpenCL has not all of the sub-groups'
-    /// functions that the kernel uses.
+    /// The number of threads that run in lockstep. One, on native devices, and where OpenCL has not all of the
+    /// sub-groups' functions that the kernel uses.
     #[inline(always)]
     fn warp_size(&self) -> u32 {
         1
     }
 
-    /// Whether rustc has compiled the kernel for where it runs, and it is not printed for a device.
+    /// True if rustc has compiled the kernel for the processor that runs it. False where it is printed for a device.
     ///
     /// This and the questions after it are answered when the kernel is compiled or printed, and so is
     /// [`warp_size`](Self::warp_size) but on devices with warps of several sizes. Of an `if` that they decide, a device is
@@ -208,34 +208,34 @@ pub trait Accelerator<const D: usize> {
         true
     }
 
-    /// Whether threads run side by side, thousands of them, with neighbouring elements for neighbouring threads, as on
-    /// GPUs; and not a few threads, each of which has elements that are neighbours.
+    /// True if threads run side by side, thousands of them, with neighbouring elements for neighbouring threads, as
+    /// on GPUs. False if there are a few threads, each with neighbouring elements of its own.
     #[inline(always)]
     fn is_gpu(&self) -> bool {
         false
     }
 
-    /// Whether there is `f64`, which some devices of OpenCL lack.
+    /// True if there is `f64`, which some devices of OpenCL lack.
     #[inline(always)]
     fn has_f64(&self) -> bool {
         true
     }
 
-    /// Whether there is a [`clock`](Self::clock), which OpenCL C lacks.
+    /// True if there is a [`clock`](Self::clock), which OpenCL C lacks.
     #[inline(always)]
     fn has_clock(&self) -> bool {
         true
     }
 
-    /// Whether there are fences and atomics for the host and other devices, too
+    /// True if there are fences and atomics for the host and other devices, too
     /// ([`fence_system`](Self::fence_system), [`Atomics::system`](crate::Atomics::system)), which OpenCL C lacks.
     #[inline(always)]
     fn has_system_scope(&self) -> bool {
         true
     }
 
-    /// Whether a fence orders what different blocks do to memory ([`fence_device`](Self::fence_device)), which OpenCL C 1.2
-    /// lacks.
+    /// True if a fence orders memory accesses of different blocks ([`fence_device`](Self::fence_device)), which
+    /// OpenCL C 1.2 lacks.
     #[inline(always)]
     fn has_device_fence(&self) -> bool {
         true
@@ -248,36 +248,38 @@ pub trait Accelerator<const D: usize> {
         (thread % self.warp_size() as usize) as u32
     }
 
-    /// What a clock shows, which never goes back for a thread: for measuring what takes how long inside of a kernel. It
-    /// ticks in a unit of the device's own: nanoseconds natively, cycles of a multiprocessor in CUDA. OpenCL C has none,
-    /// so a kernel that comes to this without asking [`has_clock`](Self::has_clock) is refused there.
+    /// The time of a clock that never goes back for a thread: for measuring parts of a kernel. It ticks in a unit of
+    /// the device's own: nanoseconds natively, cycles of a multiprocessor in CUDA. OpenCL C has none, so a kernel
+    /// that comes to this without asking [`has_clock`](Self::has_clock) is refused there.
     #[inline]
     fn clock(&self) -> u64 {
         static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
         BEGIN.elapsed().as_nanos() as u64
     }
 
-    /// What this thread did to memory before happens before what it does after, for the threads of its block.
+    /// This thread's memory accesses before the fence happen before those after it, for the threads of its block.
     #[inline(always)]
     fn fence_block(&self) {
         block_fence(self, Ordering::SeqCst);
     }
 
-    /// What this thread read before happens before what it does after, for the threads of its block: what it read of
-    /// another's that came after that one's [release](Self::fence_block_release) happened after all before the release.
+    /// This thread's reads before the fence happen before its accesses after it, for the threads of its block. If it
+    /// has read a value that another thread wrote after a [release](Self::fence_block_release), then that thread's
+    /// accesses before the release happen before its own after the fence.
     #[inline(always)]
     fn fence_block_acquire(&self) {
         block_fence(self, Ordering::Acquire);
     }
 
-    /// What this thread did to memory before happens before what it writes after, for the threads of its block.
+    /// This thread's memory accesses before the fence happen before its writes after it, for the threads of its block.
     #[inline(always)]
     fn fence_block_release(&self) {
         block_fence(self, Ordering::Release);
     }
 
-    /// What this thread did to memory before happens before what it does after, for the threads of the device. A kernel that
-    /// comes to this without asking [`has_device_fence`](Self::has_device_fence) is refused where there is no such fence.
+    /// This thread's memory accesses before the fence happen before those after it, for the threads of the device. A
+    /// kernel that comes to this without asking [`has_device_fence`](Self::has_device_fence) is refused where there
+    /// is no such fence.
     #[inline(always)]
     fn fence_device(&self) {
         device_fence(self, Ordering::SeqCst);
@@ -297,14 +299,15 @@ pub trait Accelerator<const D: usize> {
         device_fence(self, Ordering::Release);
     }
 
-    /// What this thread did to memory before happens before what it does after, for the threads of the grid: as
+    /// This thread's memory accesses before the fence happen before those after it, for the threads of the grid: as
     /// [`fence_device`](Self::fence_device), for no device has one that is weaker.
     #[inline(always)]
     fn fence_grid(&self) {
         self.fence_device();
     }
 
-    /// What this thread did to memory before happens before what it does after, for the host and other devices, too.
+    /// This thread's memory accesses before the fence happen before those after it, for the host and other devices,
+    /// too.
     #[inline(always)]
     fn fence_system(&self) {
         self.fence_device();
@@ -322,14 +325,14 @@ pub trait Accelerator<const D: usize> {
         self.fence_device_release();
     }
 
-    /// Whether one thread of the operating system runs the block's threads.
+    /// True if one thread of the operating system runs the block's threads.
     #[doc(hidden)]
     #[inline(always)]
     fn block_runs_alone(&self) -> bool {
         false
     }
 
-    /// Whether what the thread does to memory by unsafe means is watched: in checking mode.
+    /// True if the thread's memory accesses by unsafe means are watched: in checking mode.
     #[doc(hidden)]
     #[inline(always)]
     fn is_watched(&self) -> bool {
@@ -364,7 +367,7 @@ fn device_fence<const D: usize>(acc: &(impl Accelerator<D> + ?Sized), order: Ord
 /// of a [`SharedRead`](crate::SharedRead) at a uniform index are uniform, and so is all that is computed
 /// from them. [`assume_uniform`](Self::assume_uniform) vouches for another value.
 ///
-/// What a barrier returns is a future that has to be awaited at once:
+/// A barrier returns a future that has to be awaited at once:
 ///
 /// ```
 /// # use quipu_kernel::{Block, BlockAccelerator, Threads};
@@ -382,11 +385,11 @@ fn device_fence<const D: usize>(acc: &(impl Accelerator<D> + ?Sized), order: Ord
 /// }
 /// ```
 pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
-    /// How this thread meets the others of its block.
+    /// The type of the port at which this thread meets the others of its block.
     #[doc(hidden)]
     type Port: Port;
 
-    /// How this thread meets the others of its block.
+    /// The port at which this thread meets the others of its block.
     #[doc(hidden)]
     fn port(&self) -> &Self::Port;
 
@@ -460,7 +463,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { exchange.await.active }
     }
 
-    /// Whether `predicate` holds in all active lanes of the warp.
+    /// True if `predicate` holds in all active lanes of the warp.
     #[inline(always)]
     #[track_caller]
     fn warp_all(&self, predicate: bool) -> impl Future<Output = bool> {
@@ -471,7 +474,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         }
     }
 
-    /// Whether `predicate` holds in any active lane of the warp.
+    /// True if `predicate` holds in any active lane of the warp.
     #[inline(always)]
     #[track_caller]
     fn warp_any(&self, predicate: bool) -> impl Future<Output = bool> {
@@ -487,7 +490,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { exchange.await.ballot }
     }
 
-    /// What `value` is in another lane, counted modulo the warp's size; its own where that is not active.
+    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active.
     ///
     /// ```
     /// # use quipu_kernel::BlockAccelerator;
@@ -508,7 +511,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         shuffle(self.port(), Location::caller(), value, Some(from))
     }
 
-    /// What `value` is in the lane so many below; its own where there is none.
+    /// The `value` of the lane so many below; its own where there is none.
     #[inline(always)]
     #[track_caller]
     fn warp_shuffle_up<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
@@ -516,7 +519,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         shuffle(self.port(), Location::caller(), value, from)
     }
 
-    /// What `value` is in the lane so many above; its own where there is none.
+    /// The `value` of the lane so many above; its own where there is none.
     #[inline(always)]
     #[track_caller]
     fn warp_shuffle_down<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
@@ -525,7 +528,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         shuffle(self.port(), Location::caller(), value, from)
     }
 
-    /// What `value` is in the lane whose number differs in these bits; its own where there is none.
+    /// The `value` of the lane whose number differs in these bits; its own where there is none.
     #[inline(always)]
     #[track_caller]
     fn warp_shuffle_xor<T: Scalar>(&self, value: T, bits: u32) -> impl Future<Output = T> {

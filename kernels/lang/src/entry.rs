@@ -1,7 +1,8 @@
-//! Kernels as `#[kernel]` makes them: what a call of one gives, and what its parameters are natively.
+//! Kernels as `#[kernel]` makes them: their calls, and the native types of their parameters.
 //!
-//! All parameters of such a kernel are handed to each thread by a [`Partition`]: what is read as it is, what is
-//! written in parts. So a kernel is a type without fields, and its launch is a [`View`] of all its parameters.
+//! All parameters of such a kernel are handed to each thread by a [`Partition`]: memory that is read as it is, memory
+//! that is written in parts. So a kernel is a type without fields, and its launch is a [`View`] of all its
+//! parameters.
 
 use std::any::Any;
 use std::fmt;
@@ -23,40 +24,41 @@ use quipu_kernel_ir::Module;
 
 /// A kernel that `#[kernel]` made, for a grid of `D` dimensions.
 pub trait Entry<const D: usize>: Send + Sync + 'static {
-    /// What its threads are handed: a tuple of partitions, one for each parameter.
+    /// The partitions by which its threads are handed parameters: a tuple, one for each parameter.
     type Parameters: Partition<D>;
 
     /// The user's name.
     const NAME: &'static str;
 
-    /// What its attribute says of the blocks of its launches.
+    /// The bounds that its attribute sets for the blocks of its launches.
     const BOUNDS: LaunchBounds<D> = LaunchBounds::NONE;
 
     /// A launch of it, to be run natively.
     ///
     /// # Errors
-    /// What cannot be shared out in such a division.
+    /// If an output cannot be shared out in such a division.
     fn prepare<'a>(
         parameters: View<'a, Self::Parameters, D>,
         division: WorkDivision<D>,
     ) -> Result<impl GroupKernel + 'a, KernelError>;
 
-    /// How many arrays the threads of its blocks share.
+    /// The number of arrays that the threads of its blocks share.
     const SHARED: usize;
 
-    /// How many elements each of these arrays has in a launch of this division. For each parameter, in order, there is
-    /// what the lengths may depend on: a value, or, of memory, its [`Shape`]. `None` if something else is there.
+    /// The number of elements of each of these arrays in a launch of this division. The parameters, in order, are
+    /// given as the things that the lengths may depend on: a value, or, of memory, its [`Shape`]. `None` if something
+    /// else is there.
     fn shared_lengths(parameters: &[&dyn Any], division: WorkDivision<D>) -> Option<Vec<usize>>;
 
     /// Makes its source.
     ///
     /// # Errors
-    /// Says what of it has no source, and where.
+    /// If a part of it has no source: the error says which, and where.
     fn module() -> Result<Module, BuildError>;
 }
 
-/// What the lengths of shared arrays may depend on of a parameter that is memory: how much it is, not what is in it, for
-/// that may be on another device.
+/// The property of a parameter in memory that the lengths of shared arrays may depend on: its size, not its content,
+/// for that may be on another device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape(Vec<usize>);
 
@@ -90,7 +92,7 @@ impl Shape {
 #[derive(Debug, Clone, Copy)]
 pub struct ByValue<T>(PhantomData<fn() -> T>);
 
-// SAFETY: threads are handed copies of what is safe to share.
+// SAFETY: threads are handed copies of values that are safe to share.
 unsafe impl<T: Copy + Send + Sync + 'static, const D: usize> Partition<D> for ByValue<T> {
     type View<'a> = T;
     type Plan<'a> = T;
@@ -166,7 +168,7 @@ unsafe impl<T: Sync + 'static, const E: usize, const D: usize> Partition<D> for 
     note = "parameters are values (`f32`, a struct with `#[derive(KernelData)]`), `&[T]`, `GlobalRef<T, D>`, `OwnElements<T, D>`, `OwnTile<T, D>`, `OwnBlockTile<T, D>`, `OwnRows<T>`, `OwnBlock<T>`, `Atomics<T>` or `RawMut<T>`"
 )]
 pub trait Parameter<const D: usize> {
-    /// How it is handed to threads.
+    /// The partition by which it is handed to threads.
     type Partition: Partition<D>;
 }
 
@@ -213,7 +215,8 @@ impl<T: KernelData + AtomicElement, const D: usize> Parameter<D> for Atomics<'_,
 /// A thread's share of its block's share of an output: see [`ByBlock`].
 pub type OwnBlock<'t, T> = &'t mut [T];
 
-/// What can be passed for a parameter that is handed out by `P`: in this crate slices, where values are not.
+/// An argument that can be passed for a parameter that is handed out by `P`: in this crate slices, where values are
+/// not.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for this parameter of the kernel",
     note = "pass a value for a value, `&[T]` or a `GlobalRef` for what is read, `&mut [T]` or a `GlobalMut` for what is written"
@@ -292,7 +295,7 @@ impl<'b, T: KernelData, const D: usize> Pass<'b, ByRow<T>, D> for GlobalMut<'b, 
     }
 }
 
-/// What can be passed for all parameters of a kernel: a tuple.
+/// A tuple of arguments for all parameters of a kernel.
 pub trait PassAll<'b, P: Partition<D>, const D: usize> {
     /// It as the launch is given it.
     fn views(self) -> P::View<'b>;
@@ -328,7 +331,7 @@ tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, 
 tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10);
 tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10, A11 P11 11);
 
-/// A kernel and what it is called with: not run yet.
+/// A kernel and its arguments: not run yet.
 ///
 /// ```
 /// use quipu_kernel::{kernel, Accelerator, OwnElements, WorkDivision};
@@ -359,7 +362,7 @@ impl<K, A, const D: usize> fmt::Debug for Call<K, A, D> {
 }
 
 impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
-    /// What `#[kernel]` does.
+    /// A call with these arguments: for the code that `#[kernel]` makes.
     #[doc(hidden)]
     #[inline]
     pub fn new(arguments: A) -> Self {
@@ -372,7 +375,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// The kernel's source, for these types of arguments.
     ///
     /// # Errors
-    /// Says what of it has no source, and where.
+    /// If a part of it has no source: the error says which, and where.
     pub fn module(&self) -> Result<Module, BuildError> {
         K::module()
     }
@@ -380,7 +383,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// Runs all work-groups on this thread.
     ///
     /// # Errors
-    /// What stopped a group, or what cannot be divided so.
+    /// The fault that stopped a group, or a division that an output does not allow.
     pub fn run<'b>(self, division: impl Into<WorkDivision<D>>) -> Result<(), KernelError>
     where
         A: PassAll<'b, K::Parameters, D>,
@@ -392,7 +395,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// ([`BlockScratch::with_options`](crate::BlockScratch::with_options)).
     ///
     /// # Errors
-    /// What stopped a group, or what cannot be divided so; what was found out, of a scratch that checks.
+    /// The fault that stopped a group, or a division that an output does not allow; with a scratch that checks, the
+    /// mistake that was found.
     pub fn run_in<'b>(
         self,
         division: impl Into<WorkDivision<D>>,
@@ -431,7 +435,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// ```
     ///
     /// # Errors
-    /// What cannot be divided so.
+    /// If an output cannot be divided so.
     pub fn prepare<'b>(
         self,
         division: impl Into<WorkDivision<D>>,

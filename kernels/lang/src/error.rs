@@ -1,4 +1,4 @@
-//! What can go wrong between writing a kernel and its last thread.
+//! The errors between the writing of a kernel and its last thread.
 //!
 //! A panic inside a kernel is not among these: it unwinds out of the launch as it is, and the driver
 //! that runs the launch contains it.
@@ -19,7 +19,7 @@ pub enum KernelError {
         usize::MAX
     )]
     ExtentOverflow {
-        /// Which product was asked for.
+        /// The product that was asked for.
         what: &'static str,
         /// The extents that were multiplied, the slowest dimension of each first.
         extents: Vec<Vec<usize>>,
@@ -37,7 +37,7 @@ pub enum KernelError {
         thread_elements: Vec<usize>,
     },
 
-    /// A kernel's attribute says of its blocks what a launch disagrees with.
+    /// A launch disagrees with the bounds that its kernel's attribute sets for blocks.
     #[error(
         "'{kernel}' is launched in blocks of {block_threads:?} threads, and its attribute says {said}"
     )]
@@ -46,7 +46,7 @@ pub enum KernelError {
         kernel: &'static str,
         /// Threads per block, as asked.
         block_threads: Vec<usize>,
-        /// What the attribute says, and what to write.
+        /// The attribute's words, and the remedy.
         said: String,
     },
 
@@ -67,7 +67,7 @@ pub enum KernelError {
         "a view of {length} elements cannot be seen as {extent:?}; pass a larger buffer or a smaller extent"
     )]
     ViewTooShort {
-        /// How many elements it has.
+        /// The number of its elements.
         length: usize,
         /// The extent asked for, the slowest dimension first.
         extent: Vec<usize>,
@@ -99,7 +99,7 @@ pub enum KernelError {
     GroupsOutOfRange {
         /// The groups asked for.
         groups: Range<u64>,
-        /// How many there are.
+        /// The number of groups.
         count: u64,
     },
 
@@ -113,13 +113,13 @@ pub enum KernelError {
         kernel: &'static str,
         /// The work-group, counted in row-major order.
         group: u64,
-        /// How many threads have ended.
+        /// The number of threads that have ended.
         finished: usize,
         /// The first of those, counted in row-major order in its block.
         thread: usize,
-        /// How many threads wait.
+        /// The number of threads that wait.
         waiting: usize,
-        /// Where they wait.
+        /// The place at which they wait.
         barrier: &'static Location<'static>,
     },
 
@@ -185,11 +185,11 @@ pub enum KernelError {
         group: u64,
         /// The warp in its block.
         warp: usize,
-        /// How many of its threads wait at the warp function.
+        /// The number of its threads that wait at the warp function.
         waiting: usize,
-        /// How many do not.
+        /// The number of those that do not.
         elsewhere: usize,
-        /// Where they wait.
+        /// The place at which they wait.
         site: &'static Location<'static>,
     },
 
@@ -202,7 +202,7 @@ pub enum KernelError {
         group: u64,
         /// The thread, counted in row-major order in its block.
         thread: usize,
-        /// What the panic said: of an index out of bounds, the index and the length.
+        /// The message of the panic: of an index out of bounds, the index and the length.
         message: String,
         /// File, line and column.
         place: String,
@@ -219,9 +219,9 @@ pub enum KernelError {
         kernel: &'static str,
         /// The element in its buffer or shared array.
         index: usize,
-        /// Who reached it first, as it happened to be run.
+        /// The first access, in the order in which the threads happened to run.
         first: Reach,
-        /// Who reached it then.
+        /// The second access.
         second: Reach,
     },
 
@@ -230,9 +230,9 @@ pub enum KernelError {
         "no {threads} threads of the operating system for a block ({reason}); use fewer threads per block"
     )]
     OutOfThreads {
-        /// How many were wanted.
+        /// The number of threads that were wanted.
         threads: usize,
-        /// What the operating system said.
+        /// The operating system's message.
         reason: String,
     },
 
@@ -240,17 +240,17 @@ pub enum KernelError {
     #[error(transparent)]
     Environment(#[from] quipu_environment::Misused),
 
-    /// There is no memory for a block's threads and what they share.
+    /// There is no memory for a block's threads and their shared arrays.
     #[error(
         "no memory for a block: its threads and shared arrays need {bytes} bytes; use fewer threads per block"
     )]
     OutOfMemory {
-        /// How much was asked for; `usize::MAX` when it cannot even be counted.
+        /// The number of bytes that was asked for; `usize::MAX` when it cannot even be counted.
         bytes: usize,
     },
 }
 
-/// What was asked for is an argument that makes no sense; what came of running it is a kernel's failure.
+/// A request that makes no sense is an invalid argument; a fault while it ran is a kernel's failure.
 #[cfg(feature = "core")]
 impl From<KernelError> for quipu_scheduler::Error {
     #[cold]
@@ -294,11 +294,11 @@ pub struct Reach {
     pub group: u64,
     /// The thread, counted in row-major order in its block.
     pub thread: usize,
-    /// Whether it wrote the element.
+    /// True if it wrote the element.
     pub writes: bool,
-    /// If it was a step of [`Atomics`](crate::Atomics), in words for whom it is one.
+    /// The scope, in words, if it was a step of [`Atomics`](crate::Atomics).
     pub step: Option<&'static str>,
-    /// Where in the source.
+    /// The place in the source.
     pub place: &'static Location<'static>,
 }
 
@@ -321,13 +321,13 @@ impl fmt::Display for Reach {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exceeded {
-    /// What is too large, as the list of limits names it.
+    /// The quantity that is too large, as the list of limits names it.
     pub quantity: &'static str,
-    /// In which dimension, the slowest being 0; `None` for a total.
+    /// The dimension, the slowest being 0; `None` for a total.
     pub dimension: Option<usize>,
-    /// How much was asked for.
+    /// The amount that was asked for.
     pub asked: usize,
-    /// How much there is.
+    /// The amount that there is.
     pub limit: usize,
 }
 

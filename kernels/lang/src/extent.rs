@@ -11,8 +11,8 @@ use crate::error::KernelError;
 
 /// Does something for each dimension, the slowest first.
 ///
-/// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after it has done away with
-/// the checks that follow from others, and it sees nothing of what is in an array that a loop indexes.
+/// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after it has done away
+/// with the checks that follow from others, and it sees nothing of the values in an array that a loop indexes.
 #[inline(always)]
 pub(crate) fn each_dimension<const D: usize>(mut does: impl FnMut(usize)) {
     match D {
@@ -162,7 +162,7 @@ impl<const D: usize> Extent<D> {
     /// One in every dimension.
     pub const ONE: Self = Self::splat(1);
 
-    /// Whether it is zero in some dimension, so that it holds nothing.
+    /// True if it is zero in some dimension, so that it holds nothing.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.contains(&0)
@@ -203,7 +203,7 @@ impl<const D: usize> Extent<D> {
             .fold(1usize, |product, &size| product.wrapping_mul(size))
     }
 
-    /// Whether `position` lies inside.
+    /// True if `position` lies inside.
     #[inline]
     pub fn contains(&self, position: Vector<D>) -> bool {
         let mut is_inside = true;
@@ -291,7 +291,7 @@ impl<const D: usize> Extent<D> {
         });
     }
 
-    /// How many tiles of `tile` cover it, dimension by dimension. No tile size is zero.
+    /// The number of tiles of `tile` that cover it, dimension by dimension. No tile size is zero.
     pub(crate) fn tiles(&self, tile: Extent<D>) -> Extent<D> {
         Extent::from_fn(|dimension| self.0[dimension].div_ceil(tile[dimension]))
     }

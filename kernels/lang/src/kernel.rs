@@ -1,8 +1,8 @@
-//! What a kernel is: a value that every thread of a launch runs once.
+//! Kernels: values that every thread of a launch runs once.
 //!
-//! The fields of the value are the kernel's inputs, shared by all threads, and so `Sync`. What it writes
-//! is not among them: its *output* is handed to each thread by value, in parts that the kernel's type
-//! says (see [`partition`](crate::Partition)).
+//! The fields of the value are the kernel's inputs, shared by all threads, and so `Sync`. Its *output* is not among
+//! them: it is handed to each thread by value, in parts that the kernel's type says (see
+//! [`partition`](crate::Partition)).
 //!
 //! Two kinds exist, because one costs nothing and the other costs something. A [`Kernel`] has no barriers:
 //! a launch of it is a loop. A [`BlockKernel`] may wait for the other threads of its block, so its body
@@ -36,7 +36,7 @@ use crate::shared::Shared;
 /// }
 /// ```
 ///
-/// What threads share has to be safe to share:
+/// Values that threads share have to be safe to share:
 ///
 /// ```compile_fail,E0277
 /// # use quipu_kernel::{Accelerator, Kernel};
@@ -52,10 +52,10 @@ use crate::shared::Shared;
 /// }
 /// ```
 pub trait Kernel<const D: usize>: Send + Sync {
-    /// What it writes: a partition, a tuple of partitions, or nothing `()`.
+    /// Its output: a partition, a tuple of partitions, or nothing `()`.
     type Output: Partition<D>;
 
-    /// What each thread does.
+    /// Runs one thread.
     fn run<'t, A: Accelerator<D>>(&self, acc: &'t A, output: Own<'t, Self::Output, D>);
 }
 
@@ -65,17 +65,17 @@ pub trait Kernel<const D: usize>: Send + Sync {
 /// nothing else: whoever awaits the world outside gets a
 /// [`ForeignAwait`](crate::KernelError::ForeignAwait).
 pub trait BlockKernel<const D: usize>: Send + Sync {
-    /// What it writes: a partition, a tuple of partitions, or nothing `()`.
+    /// Its output: a partition, a tuple of partitions, or nothing `()`.
     type Output: Partition<D>;
 
-    /// What the threads of a block share: a [`SharedArray`](crate::SharedArray), a tuple of arrays, or
+    /// The memory that the threads of a block share: a [`SharedArray`](crate::SharedArray), a tuple of arrays, or
     /// nothing `()`.
     type Shared: Shared;
 
-    /// Declares what the blocks of such a launch share.
+    /// Declares the memory that the threads of each block of such a launch share.
     fn shared(&self, division: &WorkDivision<D>) -> Self::Shared;
 
-    /// What each thread does: write it as an `async fn`.
+    /// Runs one thread: write it as an `async fn`.
     fn run<'t, A: BlockAccelerator<D>>(
         &self,
         acc: &'t A,
@@ -83,19 +83,19 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
         shared: <Self::Shared as Shared>::Write<'t>,
     ) -> impl Future<Output = ()>;
 
-    /// Whether there is [`run_phases`](Self::run_phases).
+    /// True if there is [`run_phases`](Self::run_phases).
     #[doc(hidden)]
     const IN_PHASES: bool = false;
 
-    /// True of what `#[kernel]` wrote: it awaits nothing but barriers and warp functions, each where it is called, so all ways to
-    /// run a block give the same.
+    /// True of code that `#[kernel]` wrote: it awaits nothing but barriers and warp functions, each where it is
+    /// called, so all ways to run a block give the same.
     #[doc(hidden)]
     const IS_WRITTEN: bool = false;
 
-    /// Runs blocks as [`run`](Self::run) would, phase by phase: what `#[kernel]` writes for most kernels.
+    /// Runs blocks as [`run`](Self::run) would, phase by phase. `#[kernel]` writes it for most kernels.
     ///
     /// # Errors
-    /// If there is no memory for what threads keep over barriers.
+    /// If there is no memory for the values that threads keep over barriers.
     #[doc(hidden)]
     #[inline(always)]
     fn run_phases<L: Level>(&self, _blocks: &Phases<'_, '_, Self, L, D>) -> Result<(), KernelError>

@@ -80,20 +80,20 @@
 //!
 //! # What `#[kernel]` makes
 //!
-//! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a value whose `run` every
-//! thread executes. And its source, for devices that run other code: [`Call::module`] gives it as the intermediate
-//! representation, which is printed in their languages ([`emit`]). [`macro@kernel`] says what the language has.
+//! Natively a [`Kernel`] or [`BlockKernel`], which may also be written by hand, in any Rust: a value whose `run`
+//! every thread executes. And its source, for devices that run other code: [`Call::module`] gives it as the
+//! intermediate representation, which is printed in their languages ([`emit`]). The page of [`macro@kernel`]
+//! describes the language.
 //!
 //! # What runs a launch
 //!
-//! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups
-//! into ranges and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are
-//! plain loops inside, and so is what the threads of a block do from one barrier to the next, where it can be seen that
-//! all come to it: a barrier costs each thread less than a nanosecond. Elsewhere the threads are state machines polled
-//! in turn on one core, for which it takes some nanoseconds (`cargo run --release -p quipu-kernel --example barrier_cost`
-//! measures both). Neither allocates. A block whose threads do not all come to the same
-//! barrier ends with an error. The loops are compiled for several [feature levels](level), of which the machine's
-//! best is run.
+//! [`erase`] and [`erase_block`] give a [`GroupKernel`], which is object-safe: a driver splits its groups into ranges
+//! and runs them on its workers, each with a [`BlockScratch`]. Kernels without barriers are plain loops inside, and
+//! so is the work of a block's threads from one barrier to the next, where it can be seen that all come to it: a
+//! barrier costs each thread less than a nanosecond. Elsewhere the threads are state machines polled in turn on one
+//! core, for which it takes some nanoseconds (`cargo run --release -p quipu-kernel --example barrier_cost` measures
+//! both). Neither allocates. A block whose threads do not all come to the same barrier ends with an error. The loops
+//! are compiled for several [feature levels](level), of which the machine's best is run.
 //!
 //! [`RunOptions`], or the environment, choose a way that is slower and finds something out: warps in
 //! [lockstep](Execution::Lockstep), block threads on [threads of the operating system](Execution::OsThreads), and
@@ -105,12 +105,12 @@
 //!   not outlive the thread; a view is consumed by one launch and borrowed from everybody else.
 //! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its own
 //!   elements only, and a barrier makes a `SharedRead` of it for all threads of the block or for none.
-//! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as is an await of anything else.
-//!   What a GPU's compiler makes of such a barrier nobody knows, and nothing there finds it, so a kernel has a source only if
-//!   it is seen that all come ([`BlockAccelerator`]).
+//! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as is an await of
+//!   anything else. The behaviour of such a barrier on a GPU is undefined, and nothing there finds it. So a kernel
+//!   has a source only if it is seen that all come ([`BlockAccelerator`]).
 //!
-//! What it takes a promise for is `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on
-//! which a driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`],
+//! Operations that need a promise are `unsafe`: making views of raw memory, [`GroupKernel::run_groups`], on which a
+//! driver promises to run no group twice at a time, [`RawMut`] and [`SharedRaw`],
 //! [`assume_uniform`](BlockAccelerator::assume_uniform), and implementing [`Partition`], [`Shared`], [`Port`] or
 //! [`AtomicElement`].
 
@@ -174,7 +174,7 @@ pub use warp::{
     warp_shuffle_down_within, warp_shuffle_up_within, warp_shuffle_within, warp_shuffle_xor_within,
 };
 
-/// What the macros' code names.
+/// The items that the macros' code names.
 #[doc(hidden)]
 pub mod __macro {
     pub use crate::__optimised as optimised;

@@ -1,10 +1,9 @@
 //! The elements of one thread, as a box inside an extent, and the ways to go through them.
 //!
-//! Which elements are a thread's own is decided in one place, [`Accelerator::region`]. Kernels see it
-//! through `elements`, `each` and `rows`, none of which promises where a thread's elements lie. On the
-//! native accelerators of this crate they are one contiguous box, so that a core streams through its
-//! part of memory; on a device whose neighbouring threads should touch neighbouring elements they are
-//! strided, and rows are one element long there.
+//! A thread's own elements are decided in one place, [`Accelerator::region`]. Kernels see it through `elements`,
+//! `each` and `rows`, and none of these promises the position of a thread's elements. On the native accelerators of
+//! this crate they are one contiguous box, so that a core streams through its part of memory; on a device whose
+//! neighbouring threads should touch neighbouring elements they are strided, and rows are one element long there.
 //!
 //! [`Accelerator::region`]: crate::Accelerator::region
 
@@ -59,7 +58,7 @@ impl<const D: usize> Region<D> {
         self.end
     }
 
-    /// Whether there is nothing in it.
+    /// True if there is nothing in it.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         let mut is_empty = false;
@@ -67,7 +66,7 @@ impl<const D: usize> Region<D> {
         is_empty
     }
 
-    /// How many positions it has.
+    /// The number of its positions.
     #[inline(always)]
     pub fn count(&self) -> usize {
         (0..D).fold(1, |count, d| count * (self.end[d] - self.start[d]))
@@ -156,7 +155,8 @@ impl<const D: usize> Iterator for Indices<D> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        // Less, not unequal: then it is seen to be inside what the end is inside of, and no index is asked for that again.
+        // Less, not unequal: then the optimiser sees that it is inside everything that the end is inside of, and no
+        // index is checked again.
         if self.next >= self.end {
             if D == 1 {
                 return None;

@@ -1,9 +1,10 @@
 //! Memory that the threads of a block share, and the two phases of its life.
 //!
-//! A block kernel declares what its blocks share ([`BlockKernel::shared`](crate::BlockKernel::shared)):
-//! a [`SharedArray`] of any length, or a tuple of them. Plain bytes for any purpose are an array of `u8`; every
-//! array starts at a multiple of [`SHARED_ALIGNMENT`], and [`bytemuck`] casts them. A block finds its
-//! arrays zeroed. (On devices not those of a kernel with `#[shared(length, unsafe(uninit))]`.)
+//! A block kernel declares the memory that each of its blocks shares
+//! ([`BlockKernel::shared`](crate::BlockKernel::shared)): a [`SharedArray`] of any length, or a tuple of them. Plain
+//! bytes for any purpose are an array of `u8`; every array starts at a multiple of [`SHARED_ALIGNMENT`], and
+//! [`bytemuck`] casts them. A block finds its arrays zeroed. (On devices not those of a kernel with
+//! `#[shared(length, unsafe(uninit))]`.)
 //!
 //! Each thread is handed each array in its *write phase*, as a [`SharedWrite`]: it may change its own
 //! elements and see nothing else. [`sync`](crate::BlockAccelerator::sync) is a barrier that turns it into
@@ -14,9 +15,9 @@
 //! | write | change and read its own elements | change and read theirs |
 //! | read | read all elements | read all elements |
 //!
-//! That all threads are in the same phase is ensured by the barrier: it does not complete unless every
-//! thread of the block turns the same arrays the same way. And that a thread keeps no reference into an
-//! array over the barrier that turns it is ensured by the compiler, as `sync` takes the handle away.
+//! The barrier ensures that all threads are in the same phase: it does not complete unless every thread of the block
+//! turns the same arrays the same way. And the compiler ensures that a thread keeps no reference into an array over
+//! the barrier that turns it, as `sync` takes the handle away.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -33,7 +34,7 @@ use crate::partition::RawMut;
 /// Every shared array starts at a multiple of so many bytes: a cache line.
 pub const SHARED_ALIGNMENT: usize = 64;
 
-/// What block-shared memory may hold: plain data of which all-zero bytes are a value.
+/// An element of block-shared memory: plain data of which all-zero bytes are a value.
 pub trait SharedElement: Zeroable + Copy + Send + Sync + 'static {}
 impl<T: Zeroable + Copy + Send + Sync + 'static> SharedElement for T {}
 
@@ -41,13 +42,13 @@ impl<T: Zeroable + Copy + Send + Sync + 'static> SharedElement for T {}
 #[derive(Debug, Clone, Copy)]
 pub struct SharedArray<T> {
     length: usize,
-    /// How many of the elements are each thread's own.
+    /// The number of elements that are each thread's own.
     share: usize,
     /// All threads have a whole share.
     is_even: bool,
-    /// Where it starts in the block's shared memory, in bytes.
+    /// Its offset in the block's shared memory, in bytes.
     offset: usize,
-    /// Which of the block's arrays it is.
+    /// Its number among the block's arrays.
     number: u32,
     elements: PhantomData<fn() -> T>,
 }
@@ -92,13 +93,13 @@ impl SharedPlan {
         }
     }
 
-    /// How many bytes the arrays placed so far take.
+    /// The number of bytes that the arrays placed so far take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// What the threads of a block share: nothing `()`, a [`SharedArray`], or a tuple.
+/// The memory that the threads of a block share: nothing `()`, a [`SharedArray`], or a tuple.
 ///
 /// # Safety
 /// [`place`](Self::place) gives each array a part of the block's memory of its own, and
@@ -106,7 +107,7 @@ impl SharedPlan {
 pub unsafe trait Shared: Send + Sync {
     /// The arrays in the memory of a worker, for one block.
     type Attached: Sync;
-    /// What each thread is handed at its start.
+    /// The handles that each thread is given at its start.
     type Write<'b>;
 
     /// Finds the place of each array.
@@ -119,8 +120,8 @@ pub unsafe trait Shared: Send + Sync {
     /// The arrays in a worker's memory.
     ///
     /// # Safety
-    /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed with,
-    /// for as long as what this returns is used.
+    /// At `memory` there are as many bytes, aligned as much, as the plan says that this was placed with, for as long
+    /// as the returned value is used.
     #[doc(hidden)]
     unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> Self::Attached;
 
@@ -140,7 +141,7 @@ pub struct AttachedArray<T> {
     length: usize,
     share: usize,
     is_even: bool,
-    /// What a thread that turns it to its read phase arrives with. (Kept, as it is asked for at every barrier.)
+    /// The turns of a thread that turns it to its read phase. (Kept, as every barrier needs them.)
     to_read: Turns,
     /// And to its write phase.
     to_write: Turns,
@@ -150,18 +151,19 @@ pub struct AttachedArray<T> {
 // SAFETY: the pointer is that of elements that may be shared, and used as handed out to each thread.
 unsafe impl<T: SharedElement> Sync for AttachedArray<T> {}
 
-/// What a block's arrays have to know of it.
+/// The facts of a block that its arrays need.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockContext {
     /// Says which block it is; not to be read.
     pub(crate) block: *const (),
     /// One thread of the operating system runs all of the block's threads.
     pub(crate) runs_alone: bool,
-    /// What is done to raw memory is watched.
+    /// True if accesses to raw memory are watched.
     pub(crate) watched: bool,
 }
 
-// SAFETY: places start at what the plan has given away so far, and move that past the array's end.
+// SAFETY: places start at the end of the memory that the plan has given away so far, and move that past the array's
+// end.
 unsafe impl<T: SharedElement> Shared for SharedArray<T> {
     type Attached = AttachedArray<T>;
     type Write<'b> = SharedWrite<'b, T>;
@@ -254,7 +256,7 @@ struct OwnPart<'b, T> {
 /// }
 /// ```
 ///
-/// What has been turned is gone:
+/// An array that has been turned is gone:
 ///
 /// ```compile_fail,E0382
 /// # use quipu_kernel::{BlockAccelerator, SharedWrite};
@@ -285,21 +287,22 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         }
     }
 
-    /// Which of the array's elements [`own`](Self::own) gives.
+    /// The range of the array's elements that [`own`](Self::own) gives.
     #[inline(always)]
     pub fn own_range(&self) -> Range<usize> {
         let start = self.own.start as usize;
         start..start + self.own.length as usize
     }
 
-    /// Whether the thread of a number has the element of that number, and no other: told by what is the same for all threads.
+    /// True if the thread of a number has the element of that number, and no other. It is computed from values that
+    /// are the same for all threads.
     #[inline(always)]
     pub(crate) fn is_own_of(&self, thread: usize) -> bool {
         let array = self.own.array;
         array.share == 1 && thread < array.length
     }
 
-    /// How many elements the array has.
+    /// The number of elements of the array.
     #[inline(always)]
     #[expect(
         clippy::len_without_is_empty,
@@ -309,7 +312,8 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         self.own.array.length
     }
 
-    /// The array without phases: every thread reaches every element, and promises what the compiler cannot see.
+    /// The array without phases: every thread reaches every element, and its code makes promises that the compiler
+    /// cannot check.
     ///
     /// ```compile_fail,E0133
     /// # use quipu_kernel::SharedWrite;
@@ -323,7 +327,7 @@ impl<'b, T: SharedElement> SharedWrite<'b, T> {
         RawMut::new(array.pointer, array.length, array.context.watched)
     }
 
-    /// The first of all the elements, for what the phases do not allow.
+    /// The first of all the elements, for accesses that the phases do not allow.
     ///
     /// Reading and writing through it is `unsafe`: whoever does so promises that no other thread of the
     /// block changes the same element, or reads one that this thread changes, without a barrier between.
@@ -378,11 +382,11 @@ impl<P: turn::Turn> Phase for P {}
 mod turn {
     use super::Turns;
 
-    /// The closed set of what [`Phase`](super::Phase) is.
+    /// The sealed trait behind [`Phase`](super::Phase).
     pub trait Turn: Unpin {
         /// The arrays in the other phase.
         type Turned;
-        /// What has to be the same for all threads of the block.
+        /// The turns, which have to be the same for all threads of the block.
         #[doc(hidden)]
         fn turns(&self, block: *const ()) -> TurnsOf;
         /// Turns them: all threads of the block are here with the same [`turns`](Self::turns).
@@ -492,7 +496,7 @@ impl<P: Phase, B: Port> Future for Turning<'_, P, B> {
         if self.arrival.is_complete().is_pending() {
             return Poll::Pending;
         }
-        // Who polls once more after that waits for nothing, which the scheduler reports.
+        // A poll once more after that stays pending for ever, which the scheduler reports.
         self.arrays
             .take()
             .map_or(Poll::Pending, |arrays| Poll::Ready(arrays.turned()))
@@ -527,13 +531,13 @@ macro_rules! tuples {
             }
 
             unsafe fn attach(&self, memory: *mut u8, context: &BlockContext) -> Self::Attached {
-                // SAFETY: what the caller promises for all holds for each part.
+                // SAFETY: the caller's promise for all holds for each part.
                 ($(unsafe { self.$at.attach(memory, context) },)+)
             }
 
             #[inline(always)]
             unsafe fn hand_out<'b>(attached: &'b Self::Attached, thread: usize) -> Self::Write<'b> {
-                // SAFETY: what the caller promises for all holds for each part.
+                // SAFETY: the caller's promise for all holds for each part.
                 ($(unsafe { $name::hand_out(&attached.$at, thread) },)+)
             }
         }

@@ -14,7 +14,7 @@ pub struct Pieces<'e, T> {
     /// The number of the first of those that are left.
     first: usize,
     left: &'e mut [T],
-    /// How many are tried next.
+    /// The number of positions that are tried next.
     tried: usize,
 }
 
@@ -64,10 +64,10 @@ impl<'e, T> Pieces<'e, T> {
     }
 }
 
-/// What is read by an index.
+/// A container that is read by an index.
 #[doc(hidden)]
 pub trait Neighbours<const D: usize> {
-    /// What is read.
+    /// The type of its elements.
     type Element;
 
     /// So many neighbours from an index on, if all of these are there.

@@ -1,4 +1,4 @@
-//! Where the elements of a view are: how many along each dimension, and how far apart.
+//! The places of a view's elements: their number along each dimension, and their distances.
 
 use std::fmt;
 

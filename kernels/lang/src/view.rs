@@ -1,10 +1,10 @@
 //! Device memory as a launch is given it: read by all threads, or written by them in parts.
 //!
-//! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from the
-//! raw memory that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or in several
-//! dimensions an array with or without gaps between its rows. What lies in the gaps is no part of it, and may be
-//! written by others. [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel,
-//! hands each thread its own part of it.
+//! A view is made from a slice, whose borrow then lasts as long as the launch, or by a driver from the raw memory
+//! that an argument was resolved to. [`GlobalRef`] is an ordinary shared slice, or in several dimensions an array
+//! with or without gaps between its rows. Memory in the gaps is no part of it, and may be written by others.
+//! [`GlobalMut`] gives a kernel nothing by itself: a [`Partition`](crate::Partition), named by the kernel, hands each
+//! thread its own part of it.
 //!
 //! A view to be written is not `Copy`: one partition consumes it for the launch.
 //!
@@ -15,7 +15,7 @@
 //! let both = (view, view);
 //! ```
 //!
-//! And what is written is borrowed from everyone else:
+//! And written memory is borrowed exclusively:
 //!
 //! ```compile_fail,E0502
 //! # use quipu_kernel::{GlobalMut, GlobalRef};
@@ -94,7 +94,8 @@ impl<'a, T> GlobalRef<'a, T> {
     /// All elements.
     #[inline(always)]
     fn as_slice(&self) -> &'a [T] {
-        // SAFETY: they are there and nobody changes them, as who made the view has promised. In one dimension it has no gaps.
+        // SAFETY: they are there and no one changes them, as the maker of the view has promised. In one dimension it
+        // has no gaps.
         unsafe { std::slice::from_raw_parts(self.pointer, self.extent()[0]) }
     }
 }
@@ -106,7 +107,7 @@ impl<'a, T, const D: usize> GlobalRef<'a, T, D> {
         self.places.extent()
     }
 
-    /// How many elements neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension, in elements.
     #[inline(always)]
     pub fn strides(&self) -> Vector<D> {
         self.places.strides()
@@ -156,8 +157,8 @@ impl<T, const D: usize> GlobalRef<'_, T, D> {
     }
 }
 
-/// What an element of a view of `D` dimensions, or a part of it, is reached by: a position, and in one dimension
-/// also a number or a range.
+/// An index of an element of a view of `D` dimensions, or of a part of it: a position, and in one dimension also a
+/// number or a range.
 pub trait At<T, const D: usize> {
     /// An element or several.
     type Output: ?Sized;
@@ -333,8 +334,8 @@ impl<'a, T> GlobalMut<'a, T> {
         })
     }
 
-    /// Some of the elements: an array whose neighbours along each dimension are so many elements apart.
-    /// What is between its rows is left alone.
+    /// Some of the elements: an array whose neighbours along each dimension are so many elements apart. Elements
+    /// between its rows are left alone.
     ///
     /// # Errors
     /// [`KernelError::OverlappingRows`] when two elements would have the same place or the last stride
@@ -360,7 +361,7 @@ impl<T, const D: usize> GlobalMut<'_, T, D> {
         self.places.extent()
     }
 
-    /// How many elements neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension, in elements.
     #[inline(always)]
     pub fn strides(&self) -> Vector<D> {
         self.places.strides()
@@ -371,13 +372,13 @@ impl<T, const D: usize> GlobalMut<'_, T, D> {
         self.places
     }
 
-    /// How many elements it has.
+    /// The number of its elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.extent().product()
     }
 
-    /// Whether it has no elements.
+    /// True if it has no elements.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.extent().is_empty()

@@ -1,8 +1,8 @@
-//! What the threads of a warp do together.
+//! Functions that the threads of a warp do together.
 //!
-//! A *warp* is some neighbouring threads of a block that a GPU runs in lockstep; its threads are its *lanes*. Natively a
-//! warp has one thread, so that each function has its answer at once and costs nothing. In the test mode
-//! [`Execution::Lockstep`](crate::Execution) warps of 4 to 64 threads really exchange what they say.
+//! A *warp* is some neighbouring threads of a block that a GPU runs in lockstep; its threads are its *lanes*.
+//! Natively a warp has one thread, so that each function has its answer at once and costs nothing. In the test mode
+//! [`Execution::Lockstep`](crate::Execution) warps of 4 to 64 threads really exchange values.
 //!
 //! Every thread of the warp comes to the same warp function, at the same place of the source, as it does with barriers;
 //! then all go on together. A block's last warp may have fewer threads, which are the *active* ones. So the functions
@@ -66,8 +66,9 @@ fn group_width<const D: usize>(acc: &impl BlockAccelerator<D>, width: u32) -> u3
     width.max(1).min(acc.warp_size())
 }
 
-/// What `value` is in a lane of this thread's *group*: of `width` neighbouring lanes, of which a warp has a whole number.
-/// Lanes are counted from the group's first one, and wrap around at its end. A warp of fewer lanes is one group.
+/// The `value` of a lane of this thread's *group*. A group is `width` neighbouring lanes, and a warp has a whole
+/// number of them. Lanes are counted from the group's first one, and wrap around at its end. A warp of fewer lanes is
+/// one group.
 #[device(crate = crate)]
 pub async fn warp_shuffle_within<T: Scalar, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -80,7 +81,7 @@ pub async fn warp_shuffle_within<T: Scalar, const D: usize>(
     acc.warp_shuffle(value, first + lane % width).await
 }
 
-/// What `value` is so many lanes below; the thread's own one if that is in another [group](warp_shuffle_within).
+/// The `value` of the lane so many below; the thread's own one if that lane is in another [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_up_within<T: Scalar, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -97,7 +98,7 @@ pub async fn warp_shuffle_up_within<T: Scalar, const D: usize>(
     acc.warp_shuffle(value, from).await
 }
 
-/// What `value` is so many lanes above; the thread's own one if that is in another [group](warp_shuffle_within).
+/// The `value` of the lane so many above; the thread's own one if that lane is in another [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_down_within<T: Scalar, const D: usize>(
     acc: &impl BlockAccelerator<D>,
@@ -115,7 +116,7 @@ pub async fn warp_shuffle_down_within<T: Scalar, const D: usize>(
     acc.warp_shuffle(value, from).await
 }
 
-/// What `value` is in the lane whose number differs in these bits; the thread's own one if that is in another
+/// The `value` of the lane whose number differs in these bits; the thread's own one if that lane is in another
 /// [group](warp_shuffle_within).
 #[device(crate = crate)]
 pub async fn warp_shuffle_xor_within<T: Scalar, const D: usize>(

@@ -12,7 +12,7 @@ use crate::pattern::last_name;
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
-/// Of functions without `#[device]` whose calls say so: see `build::plain`.
+/// Of functions without `#[device]` whose calls say so: see `emit::plain`.
 const MOST_ARGUMENTS: usize = 7;
 
 impl Writer {
@@ -62,7 +62,7 @@ impl Writer {
             .collect()
     }
 
-    /// What an expression is now.
+    /// The present value of an expression.
     fn current(&mut self, expression: &Expr) -> TokenStream {
         let written = self.expression(expression);
         quote_spanned!(expression.span()=> __quipu::value(#written))
@@ -127,7 +127,7 @@ impl Writer {
         if arguments.len() > MOST_ARGUMENTS {
             return quote_spanned!(span=> <#builder>::__call #generics (#(#arguments),*));
         }
-        // By a name that is there, too, where there is no such type: what that says is of help.
+        // By a name that exists, too, where there is no such type: its error is of help.
         let name = format_ident!("__function_{}", arguments.len(), span = span);
         quote_spanned!(span=> {
             #[allow(unused_imports)]
@@ -197,11 +197,11 @@ impl Writer {
         let name = self.fresh("receiver");
         let without = without_device(call, &builder);
         if may_assign(&call.receiver, &call.args) {
-            // The receiver is evaluated before what the arguments do.
+            // The receiver is evaluated before the effects of the arguments.
             let before = self.fresh("before");
             let mut bound = TokenStream::new();
             for (argument, written) in call.args.iter().zip(&mut arguments) {
-                // The types of a closure's parameters come from what it is passed to.
+                // The types of a closure's parameters come from the method that it is passed to.
                 if !matches!(argument, Expr::Closure(_)) {
                     let name = self.fresh("argument");
                     bound.extend(quote_spanned!(argument.span()=> let #name = #written;));
@@ -225,8 +225,8 @@ impl Writer {
     }
 }
 
-/// A method of the name of a call's, of types that have no other: what that says is of help. It comes last, as it asks for more of
-/// the type than any other; see `build::plain`.
+/// A method of the name of a call's, of types that have no other: its error is of help. It comes last, as it asks for
+/// more of the type than any other; see `emit::plain`.
 fn without_device(call: &ExprMethodCall, builder: &Ident) -> TokenStream {
     if call
         .args
@@ -257,8 +257,7 @@ fn is_text(argument: &Expr) -> bool {
     matches!(argument, Expr::Lit(literal) if matches!(literal.lit, syn::Lit::Str(_)))
 }
 
-/// Whether what a method is passed may change what it is called on before the method begins, as no closure that is passed
-/// does.
+/// True if a method's arguments may change its receiver before the method begins. A closure that is passed does not.
 fn may_assign(receiver: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> bool {
     struct Found<'a> {
         receiver: Option<&'a Ident>,
@@ -303,7 +302,7 @@ fn variable_of(place: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The name of what builds a call of a function of std's: of `std::mem::swap`, say, or `mem::swap`.
+/// The name of the builder for a call of a function of std's: of `std::mem::swap`, say, or `mem::swap`.
 fn of_std(path: &Path) -> Option<&'static str> {
     let names = path.segments.iter().map(|part| part.ident.to_string());
     let names: Vec<_> = names.collect();

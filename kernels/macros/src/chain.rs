@@ -1,7 +1,7 @@
 //! Iterators whose items go through closures, written as the loops that they stand for.
 //!
-//! Such a *chain* is what is gone over, its *stages*, and what takes the items. It is a loop over the first, in whose body an item
-//! goes through the stages:
+//! Such a *chain* is the iterator that it goes over, its *stages*, and the consumer of the items. It is a loop over
+//! the first, in whose body an item goes through the stages:
 //!
 //! ```text
 //! x.iter().map(f).filter(g).fold(0.0, h)    →    let mut total = 0.0;
@@ -24,19 +24,19 @@ use syn::{Expr, ExprClosure, ExprMethodCall, Label, Token, parse_quote_spanned};
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
-/// What an item goes through.
+/// A stage that an item goes through.
 enum Stage {
     Closure(Adapter, Box<ExprClosure>),
     /// `copied` behind a closure.
     Copied(Span),
     /// `enumerate` behind a closure.
     Counted(Span),
-    /// `zip`, with what the parts of each item go through.
+    /// `zip`, with the stages that the parts of each item go through.
     Zipped(Span, [Vec<Stage>; 2]),
 }
 
 impl Stage {
-    /// Whether there are as many items behind it as before it.
+    /// True if there are as many items behind it as before it.
     fn keeps_all(&self) -> bool {
         match self {
             Self::Closure(adapter, _) => matches!(adapter, Adapter::Map),
@@ -44,20 +44,20 @@ impl Stage {
         }
     }
 
-    /// Whether it makes each item of the one before it alone, whichever number that has.
+    /// True if it makes each item of the one before it alone, of any number.
     fn is_of_items(&self) -> bool {
         self.keeps_all() && !matches!(self, Self::Counted(_))
     }
 }
 
-/// What is made of what a closure gives.
+/// The use of a closure's value.
 enum Adapter {
     Map,
     Filter,
     TakeWhile,
 }
 
-/// What takes the items of a chain; some of these with a closure.
+/// The consumer of a chain's items; some of these with a closure.
 enum Consumer<'e> {
     Sum,
     Product,
@@ -65,7 +65,7 @@ enum Consumer<'e> {
     /// From a first value on.
     Fold(&'e Expr),
     ForEach,
-    /// Whether it holds of one, or of all.
+    /// True if a condition holds of one, or of all.
     Holds {
         of_all: bool,
     },
@@ -75,14 +75,14 @@ enum Consumer<'e> {
     Position,
     /// The last one.
     Last,
-    /// The least or the greatest; by what a function makes of each, or compared by one.
+    /// The least or the greatest; by a function's value for each, or by a function that compares two.
     Extreme {
         is_least: bool,
         by: By,
     },
 }
 
-/// What is compared for the least or the greatest.
+/// The thing that is compared for the least or the greatest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Itself,
@@ -90,8 +90,8 @@ enum By {
     Comparison,
 }
 
-/// Whether an expression may be an iterator, or an array or slice, which have methods of the same names. That of a variable its type
-/// tells, which is not known here.
+/// True if an expression may be an iterator, and not an array or slice, which have methods of the same names. For a
+/// variable its type tells, which is not known here.
 fn may_be_iterator(expression: &Expr) -> bool {
     match expression {
         Expr::Paren(paren) => may_be_iterator(&paren.expr),
@@ -119,7 +119,7 @@ fn may_be_iterator(expression: &Expr) -> bool {
     }
 }
 
-/// Whether it is one of which the type tells whether it is an iterator.
+/// True if only its type tells whether it is an iterator.
 fn is_variable(expression: &Expr) -> bool {
     match expression {
         Expr::Paren(paren) => is_variable(&paren.expr),
@@ -137,7 +137,7 @@ fn called(function: &Expr, arguments: usize) -> ExprClosure {
 }
 
 impl Writer {
-    /// What an iterator goes over, and the stages behind it.
+    /// The expression that an iterator goes over, and the stages behind it.
     fn chain(&self, iterator: &Expr) -> (Expr, Vec<Stage>) {
         let none = || (iterator.clone(), Vec::new());
         let call = match iterator {
@@ -150,7 +150,8 @@ impl Writer {
         }
         let (over, mut stages) = self.chain(&call.receiver);
         let span = call.method.span();
-        // Adapters without closures are done with what is gone over, where the closures make no difference.
+        // Adapters without closures are applied to the iterator that is gone over, where the closures make no
+        // difference.
         let adapted = |over: Expr, arguments: Punctuated<Expr, Token![,]>| {
             Expr::MethodCall(ExprMethodCall {
                 receiver: Box::new(over),
@@ -220,7 +221,8 @@ impl Writer {
         }
     }
 
-    /// What takes the items of an iterator, if a call is of such a method and the items go through closures: also what it calls itself.
+    /// The consumer of an iterator's items, if a call is of such a method and the items go through closures: also the
+    /// closure that the consumer itself calls, if any.
     fn consumer<'e>(
         &self,
         call: &'e ExprMethodCall,
@@ -370,8 +372,8 @@ impl Writer {
         quote_spanned!(span=> { #looped; #result })
     }
 
-    /// A loop over an iterator: statements, of which the last gives nothing. What begins it is written between what it goes over and
-    /// the loop; the body is told the name of an item.
+    /// A loop over an iterator: statements, of which the last gives nothing. The beginning is written between the
+    /// expression that it goes over and the loop; the body is told the name of an item.
     pub(crate) fn looped(
         &mut self,
         span: Span,
@@ -412,7 +414,8 @@ impl Writer {
         )
     }
 
-    /// What an item goes through in a loop, of whose variable it is then: also what is written before the loop.
+    /// Writes a stage that an item goes through in a loop, and sets `item` to the variable with its result. Gives the
+    /// statements before the loop, and those in it.
     fn stage(
         &mut self,
         stage: &Stage,

@@ -1,4 +1,4 @@
-//! `kernel_closure!`: a kernel where it is launched, with values of what is around it.
+//! `kernel_closure!`: a kernel where it is launched, with values of the code around it.
 //!
 //! Its values are a struct of its own, and the kernel a method of that: so it is all that these are, and there is
 //! nothing else to know of it.
@@ -16,7 +16,7 @@ use syn::{
 use crate::options::Options;
 use crate::refuse;
 
-/// What is between the parentheses.
+/// The content of the parentheses.
 pub(crate) struct Closure {
     options: Options,
     captures: Punctuated<Capture, Token![,]>,

@@ -71,8 +71,8 @@ impl Writer {
         self.if_else(span, &condition, &then, &otherwise)
     }
 
-    /// `if let … && …`: an `if` within the other for each condition. What the first block gives leaves a block around them, and what
-    /// is behind them there is the other block.
+    /// `if let … && …`: an `if` within the other for each condition. The value of the first block leaves a block
+    /// around them, and the other block is behind them there.
     fn chained(&mut self, branch: &ExprIf, want: Want) -> TokenStream {
         let span = branch.if_token.span;
         let want = if branch.else_branch.is_some() {
@@ -107,7 +107,7 @@ impl Writer {
         })
     }
 
-    /// What is done if all of these conditions hold, as a statement.
+    /// The statement that is run if all of these conditions hold.
     fn links(
         &mut self,
         conditions: &[&Expr],
@@ -147,7 +147,7 @@ impl Writer {
         quote_spanned!(span=> let #source = __quipu::value(#value); #then)
     }
 
-    /// What is wanted of branches: if what they are taken by is known, there is only one.
+    /// The want of branches: if the condition or value that chooses them is known, there is only one.
     fn choice(&self, by: &Expr, want: Want) -> Want {
         if want == Want::Value && !self.is_constant(by) {
             Want::Choice
@@ -173,7 +173,7 @@ impl Writer {
         })
     }
 
-    /// `left && right` and `left || right`, by the name of what begins them.
+    /// `left && right` and `left || right`, by the name of the function that begins them.
     pub(crate) fn short_circuit(
         &mut self,
         span: Span,
@@ -197,7 +197,7 @@ impl Writer {
             return self.refuse(span, refuse::NO_ARMS);
         };
         let want = self.choice(&cases.expr, want);
-        // What rustc has seen to match always needs no condition.
+        // An arm that rustc has seen to match always needs no condition.
         let (_, mut chain) = self.arm(last, &source, want, true);
         for arm in before.iter().rev() {
             let (condition, body) = self.arm(arm, &source, want, false);
@@ -412,7 +412,7 @@ fn links(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Where a condition has a `let`.
+/// The place of a `let` in a condition.
 fn first_let(condition: &Expr) -> Option<Span> {
     match condition {
         Expr::Let(pattern) => Some(pattern.let_token.span),
@@ -422,7 +422,7 @@ fn first_let(condition: &Expr) -> Option<Span> {
     }
 }
 
-/// Whether an expression never comes to an end, as rustc sees it: then it fits every type.
+/// True if an expression never comes to an end, as rustc sees it: then it fits every type.
 pub(crate) fn diverges(expression: &Expr) -> bool {
     match expression {
         Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => true,
@@ -452,7 +452,7 @@ pub(crate) fn block_diverges(block: &Block) -> bool {
         .any(|statement: &Stmt| statement_diverges(statement))
 }
 
-/// Whether a `break` in a loop is the loop's own.
+/// True if a `break` in a loop is the loop's own.
 fn has_break(forever: &ExprLoop) -> bool {
     struct Find<'l> {
         label: Option<&'l syn::Ident>,

@@ -39,7 +39,7 @@ fn krate(attributes: &[Attribute]) -> Result<Path> {
 /// As the intermediate representation has it: devices read no more at once.
 const MOST_ALIGNMENT: u64 = 16;
 
-/// What `#[repr(…)]` says.
+/// The names in `#[repr(…)]`.
 struct Representation {
     names: Vec<Ident>,
     /// The least alignment in bytes.
@@ -112,8 +112,8 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     let mut data_generics = with_data_bounds(&item.generics, krate);
     let bounds = &mut data_generics.make_where_clause().predicates;
     bounds.extend(types.iter().map(|of| -> WherePredicate {
-        // Not for all: what has other fields is a value within kernels only. (The lifetime stands for nothing; without it, a
-        // bound that does not hold is an error here, and not where it is asked for.)
+        // Not for all: a type with other fields is a value within kernels only. (The lifetime stands for nothing;
+        // without it, a bound that does not hold is an error here, and not where it is asked for.)
         parse_quote!(for<'__field> #of: #krate::__macro::emit::KernelData)
     }));
     let (data_impl_generics, _, data_where_clause) = data_generics.split_for_impl();
@@ -282,7 +282,7 @@ fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
                 }
 
                 fn literal(self, state: &mut #emit::State) -> #emit::Raw {
-                    // What nobody asks for has any value.
+                    // A field that is not used has any value.
                     let mut fields = ::std::vec![
                         #(#emit::KernelValue::literal(<#types as #emit::KernelValue>::sample_value(), state)),*
                     ];

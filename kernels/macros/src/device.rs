@@ -24,7 +24,7 @@ use crate::signature::{
     without_lifetimes,
 };
 
-/// Lets kernels call what an item has.
+/// Lets kernels call the functions of an item.
 pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     match item {
         Item::Fn(item) => function(&options.krate, &item),
@@ -95,14 +95,14 @@ fn trait_item(krate: &Path, mut item: ItemTrait) -> Result<TokenStream> {
     Ok(quote!(#item #refusals))
 }
 
-/// A struct whose comparisons are derived below: what these do is known from what is derived, which `#[derive(KernelData)]` does
-/// not see.
+/// A struct whose comparisons are derived below: their meaning is known from the derived traits, which
+/// `#[derive(KernelData)]` does not see.
 fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
     let is_derived = |name: &str| {
         item.attrs.iter().any(|attribute| {
             let mut found = false;
             if attribute.path().is_ident("derive") {
-                // What is no list of traits, rustc refuses.
+                // rustc refuses an attribute that is no list of traits.
                 let _ = attribute.parse_nested_meta(|derived| {
                     found |= derived
                         .path
@@ -187,8 +187,8 @@ fn comparisons(krate: &Path, item: &ItemStruct) -> Result<TokenStream> {
     })
 }
 
-/// `impl Add for …` and the like: what kernels do with the operator is in a trait of our own, as the operator's has no
-/// room for it.
+/// `impl Add for …` and the like: the kernels' form of the operator is in a trait of our own, as the operator's has
+/// no room for it.
 fn operator_impl(
     krate: &Path,
     item: &ItemImpl,
@@ -273,7 +273,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     {
         return operator_impl(krate, &item, operator, other);
     }
-    // What it gives is computed on the host, as a constant.
+    // Its value is computed on the host, as a constant.
     if let Some((path, _)) = &item.trait_
         && path
             .segments
@@ -313,7 +313,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
         for tokens in added {
             item.items.push(ImplItem::Verbatim(tokens));
         }
-        // What is added can ask for no more than the trait does, so it is the whole that is for such types alone.
+        // Added items can ask for no more than the trait does, so the whole is for such types alone.
         item.generics = with_value_bounds(&item.generics, krate);
         return Ok(quote!(#item #refusals));
     }
@@ -332,7 +332,7 @@ fn impl_block(krate: &Path, mut item: ItemImpl) -> Result<TokenStream> {
     })
 }
 
-/// Whether a trait is one of std's, which has no room for what kernels do with it.
+/// True if a trait is one of std's, which has no room for the kernels' form of it.
 fn is_of_std(path: &Path) -> bool {
     let names: Vec<_> = path
         .segments
@@ -361,7 +361,7 @@ fn is_of_std(path: &Path) -> bool {
         || names.last().is_some_and(is_known)
 }
 
-/// Whether there are references in what a function gives.
+/// True if there are references in the type of a function's result.
 fn has_reference(result: &Type) -> bool {
     match result {
         Type::Reference(_) => true,
@@ -384,11 +384,11 @@ struct Written<'a> {
     /// The names of the inputs.
     names: Vec<syn::Ident>,
     result: TokenStream,
-    /// What writes the body; none of a function of a trait without one.
+    /// The code that writes the body; none of a function of a trait without one.
     body: Option<TokenStream>,
     inline: bool,
     takes_closures: bool,
-    /// Whether it is one of a type, which its key has to name.
+    /// True if it is one of a type, which its key has to name.
     is_associated: bool,
     refusals: Option<Error>,
     /// Of the function by itself, or in an `impl` without a trait.
@@ -526,7 +526,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// What calls need of the type whose function it is.
+    /// The bounds that calls need of the type whose function it is.
     fn where_clause(&self, in_trait: bool) -> TokenStream {
         let value = value(self.krate);
         let own = self
@@ -586,7 +586,7 @@ impl<'a> Written<'a> {
             }
             GenericParam::Lifetime(_) => quote!(::std::string::String::new()),
         });
-        // The attribute is no name: what is public is decided by the item.
+        // The attribute is no name: the item decides whether it is public.
         quote_spanned! {*span=>
             #head {
                 #prelude

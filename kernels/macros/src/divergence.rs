@@ -1,14 +1,14 @@
 //! Barriers, and functions of a warp, that only some threads come to.
 //!
-//! Whether all come is found out when a kernel's source is made (`verify/uniform.rs` of `quipu-kernel-ir`). Where it takes no
-//! types to see that threads have parted, it is refused here already, as the kernel is compiled:
+//! The check that all come is made with a kernel's source (`verify/uniform.rs` of `quipu-kernel-ir`). Where it takes
+//! no types to see that threads have parted, it is refused here already, as the kernel is compiled:
 //!
 //! 1. in the branches of a condition that the index of the thread decides, and in loops of as many rounds as it says;
-//! 2. behind such a condition in whose branches threads leave what is around it;
+//! 2. behind such a condition in whose branches threads leave the code around it;
 //! 3. in a loop over a thread's own elements.
 //!
-//! Nothing is refused here that would not be there, if it is come to at all; but for what nobody awaits, which rustc lets
-//! pass with a warning, and at which no thread waits.
+//! Nothing is refused here that would not be there, if it is come to at all; but for a call without `await`, which
+//! rustc lets pass with a warning, and at which no thread waits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::refuse;
 use crate::scope::Writer;
 
 impl Writer {
-    /// Refuses what only some threads of `acc` come to in a function.
+    /// Refuses calls that only some threads of `acc` come to in a function.
     pub(crate) fn refuse_parted(&mut self, signature: &Signature, body: &Block, acc: &Ident) {
         let mut bound = Bound::default();
         bound.visit_signature(signature);
@@ -42,13 +42,13 @@ impl Writer {
     }
 }
 
-/// Whether the accelerator's method has threads wait for each other.
+/// True if the accelerator's method has threads wait for each other.
 fn is_awaited(method: &Ident) -> bool {
     let method = method.to_string();
     method.starts_with("sync") || method.starts_with("warp_") && method != "warp_size"
 }
 
-/// How often each name is bound.
+/// The number of times that each name is bound.
 #[derive(Default)]
 struct Bound {
     times: HashMap<Ident, usize>,
@@ -64,9 +64,9 @@ impl<'ast> Visit<'ast> for Bound {
 struct Parted<'a> {
     acc: &'a Ident,
     bound: HashMap<Ident, usize>,
-    /// Names of what is a thread's own: its index, and what is computed of it.
+    /// Names of values that are a thread's own: its index, and values computed from it.
     own: HashSet<Ident>,
-    /// How many branches and loops that threads come to by themselves are around.
+    /// The number of branches and loops around that threads come to by themselves.
     around: usize,
     /// Threads have left the block that is looked at.
     has_left: bool,
@@ -78,7 +78,7 @@ impl Parted<'_> {
         matches!(&*call.receiver, Expr::Path(path) if path.path.is_ident(self.acc))
     }
 
-    /// Whether a value is another in each thread.
+    /// True if a value may differ between threads.
     fn is_own(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Path(path) => path
@@ -121,7 +121,7 @@ impl Parted<'_> {
         }
     }
 
-    /// What a `let` binds, once and for all, to what is a thread's own.
+    /// Notes a name that a `let` binds, once and for all, to a thread's own value.
     fn bind(&mut self, pattern: &Pat, value: &Expr) {
         match (pattern, value) {
             (Pat::Type(typed), _) => self.bind(&typed.pat, value),
@@ -140,7 +140,7 @@ impl Parted<'_> {
         }
     }
 
-    /// Looks at what each thread does by itself, if it does.
+    /// Looks at code that each thread runs by itself, if it does.
     fn within(&mut self, is_own: bool, whole: &Expr, look: impl FnOnce(&mut Self)) {
         self.around += usize::from(is_own);
         look(self);
@@ -151,7 +151,7 @@ impl Parted<'_> {
 
 impl<'ast> Visit<'ast> for Parted<'_> {
     fn visit_block(&mut self, block: &'ast Block) {
-        // Who has left within it may be met again behind it, or never have come to it.
+        // Threads that have left within it may be met again behind it, or never have come to it.
         let has_left = self.has_left;
         visit::visit_block(self, block);
         self.has_left = has_left;
@@ -238,11 +238,11 @@ impl<'ast> Visit<'ast> for Parted<'_> {
     }
 }
 
-/// Whether something in a branch or loop leaves it, and more than it.
+/// True if something in a branch or loop leaves it, and more than it.
 fn leaves(whole: &Expr) -> bool {
     #[derive(Default)]
     struct Leaves {
-        /// How many loops are around, within.
+        /// The number of loops around, within.
         loops: usize,
         /// The labels of these, and of blocks.
         labels: Vec<Ident>,

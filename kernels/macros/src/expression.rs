@@ -25,7 +25,7 @@ impl Writer {
         if self.is_constant(expression) {
             return match expression {
                 Expr::Lit(_) | Expr::Path(_) => quote_spanned!(span=> __quipu::lit(#expression)),
-                // What is computed may overflow.
+                // A computed constant may overflow.
                 _ => {
                     let checks = unchanging(expression);
                     quote_spanned!(span=> { #checks __quipu::computed(&|| #expression) })
@@ -126,7 +126,7 @@ impl Writer {
         }
     }
 
-    /// Whether an expression depends on nothing but what rustc knows: then it is computed as it stands.
+    /// True if an expression depends only on values that rustc knows: then it is computed as it stands.
     pub(crate) fn is_constant(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Lit(literal) => {
@@ -167,7 +167,7 @@ impl Writer {
         }
     }
 
-    /// Whether nothing is done for an expression but reading what is there.
+    /// True if an expression only reads existing values.
     fn is_at_rest(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Path(_) => true,
@@ -221,7 +221,8 @@ impl Writer {
             }
             _ => {}
         }
-        // An operator reads its operands. What stands on the left is read before what is on the right is done, if that does anything.
+        // An operator reads its operands. The left side is read before the right side is evaluated, if that has any
+        // effect.
         let left_value = if self.is_at_rest(&binary.right) {
             left.clone()
         } else {
@@ -296,7 +297,7 @@ impl Writer {
         })
     }
 
-    /// `(a, b) = (b, a)`, which may be what no tuple can have, as slices.
+    /// `(a, b) = (b, a)`, where the values may be of types that no tuple can have, as slices.
     fn assign_each(
         &mut self,
         span: Span,
@@ -347,7 +348,7 @@ impl Writer {
         })
     }
 
-    /// What is on the left of an assignment as a pattern, with a name for each place.
+    /// The left side of an assignment as a pattern, with a name for each place.
     fn assignee(&mut self, place: &Expr, places: &mut Vec<(Ident, Expr)>) -> Option<Pat> {
         let mut all = |elements: &mut dyn Iterator<Item = &Expr>| -> Option<Vec<Pat>> {
             elements
@@ -392,7 +393,7 @@ impl Writer {
         })
     }
 
-    /// What is assigned to.
+    /// The target of an assignment.
     fn place(&mut self, place: &Expr) -> TokenStream {
         match place {
             Expr::Tuple(tuple) => self.tuple(tuple.elems.iter(), tuple.span(), false),
@@ -518,13 +519,13 @@ impl Writer {
         quote!({ #captured #written })
     }
 
-    /// What a closure that moves has of its own, as statements, and the closure.
+    /// The copies that a closure that moves has of its own, as statements, and the closure.
     pub(crate) fn closure_parts(&mut self, closure: &ExprClosure) -> (TokenStream, TokenStream) {
         if let Some(token) = &closure.asyncness {
             let refused = self.refuse(token.span, refuse::ASYNC_BLOCK);
             return (TokenStream::new(), refused);
         }
-        // One that moves has its own of what it sees, as that is where it is made.
+        // One that moves has its own copies of the variables that it sees, as they are where it is made.
         let captured = match &closure.capture {
             Some(_) => self.captured(&closure.body),
             None => Vec::new(),
@@ -567,7 +568,7 @@ impl Writer {
         )
     }
 
-    /// What the name of a closure stands for.
+    /// The kind of a closure's name.
     pub(crate) fn kind_of_closure(&self, closure: &ExprClosure) -> Kind {
         if closure.capture.is_none() {
             return Kind::Closure;
@@ -710,7 +711,7 @@ pub(crate) fn as_match(mac: &Macro) -> syn::Result<Expr> {
     })
 }
 
-/// Whether what is assigned to is anything but places, and tuples of them.
+/// True if the target of an assignment is anything but places, and tuples of them.
 fn is_taken_apart(place: &Expr) -> bool {
     match place {
         Expr::Tuple(tuple) => tuple.elems.iter().any(is_taken_apart),
@@ -720,7 +721,7 @@ fn is_taken_apart(place: &Expr) -> bool {
     }
 }
 
-/// What an expression is now.
+/// The present value of an expression.
 fn value_of(span: Span, expression: &TokenStream) -> TokenStream {
     quote_spanned!(span=> __quipu::value(#expression))
 }
@@ -730,7 +731,7 @@ pub(crate) fn this_name(span: Span) -> Ident {
     Ident::new("__quipu_self", span)
 }
 
-/// The name of what a name stands for.
+/// The name of the variable that a name stands for.
 fn variable_name(name: &Ident) -> Ident {
     if name == "self" {
         this_name(name.span())
@@ -739,8 +740,7 @@ fn variable_name(name: &Ident) -> Ident {
     }
 }
 
-/// Whether a path is one to a function of a type, rather than of a module: `f32::sqrt`, `T::new`, `Self::one`.
-/// Asks rustc whether the host can change what a constant's methods are called on. See `build::host`.
+/// Asks rustc whether the host can change the receivers of a constant's methods. See `emit::host`.
 pub(crate) fn unchanging(constant: &Expr) -> TokenStream {
     struct Receivers(TokenStream);
     impl<'ast> Visit<'ast> for Receivers {
@@ -760,7 +760,7 @@ pub(crate) fn unchanging(constant: &Expr) -> TokenStream {
     receivers.0
 }
 
-/// Whether an expression is an item, or part of one.
+/// True if an expression is an item, or part of one.
 fn is_named(expression: &Expr) -> bool {
     match expression {
         Expr::Path(_) => true,
@@ -828,7 +828,7 @@ fn comparison(operation: &BinOp) -> Option<&'static str> {
     })
 }
 
-/// The name of an operator's trait; of those of `PartialEq` what it compares for.
+/// The name of an operator's trait; of those of `PartialEq` the comparison.
 fn operator(operation: &BinOp) -> Option<&'static str> {
     Some(match operation {
         BinOp::Add(_) => "Add",

@@ -1,6 +1,6 @@
 //! Parameters of device functions that are closures: `f: F` with `F: Fn(u32) -> u32`, or `f: impl Fn(u32) -> u32`.
 //!
-//! Where a source is made, what is passed for one is the closure that writes its body. So a function that has such a
+//! Where a source is made, the argument for one is the closure that writes its body. So a function that has such a
 //! parameter is always written into its caller.
 
 use proc_macro2::{Ident, Span, TokenStream};
@@ -14,7 +14,7 @@ use syn::{
 
 use crate::signature::handle;
 
-/// What a bound says of a closure's arguments and result, if it is one of `Fn`, `FnMut` and `FnOnce`.
+/// The arguments and result of a closure in a bound, if it is one of `Fn`, `FnMut` and `FnOnce`.
 fn function_of(
     bounds: &Punctuated<TypeParamBound, Token![+]>,
 ) -> Option<&ParenthesizedGenericArguments> {
@@ -36,7 +36,7 @@ fn function_of(
     })
 }
 
-/// The bound of what writes a closure's body.
+/// The bound of the closure that writes a closure's body.
 fn writer_bound(function: &ParenthesizedGenericArguments) -> TypeParamBound {
     let inputs = function.inputs.iter().map(|input| handle(&input.ty));
     let result = match &function.output {
@@ -67,7 +67,7 @@ fn of_parameter<'g>(
         })
 }
 
-/// Where a function asks for closures that may change what they have, and of which it makes copies.
+/// The place where a function asks for closures that may change their captures, and that it copies.
 pub(crate) fn copied_closure(signature: &Signature) -> Option<Span> {
     type Bounds = Punctuated<TypeParamBound, Token![+]>;
 

@@ -18,7 +18,7 @@ use crate::signature::{
 };
 use crate::stencil_loops::in_pieces;
 
-/// What is allowed in the code that is written: rustc and clippy have looked at the user's own.
+/// The lints that are allowed in the written code: rustc and clippy have looked at the user's own.
 pub(crate) fn allowances() -> TokenStream {
     quote! {
         #[allow(
@@ -48,7 +48,7 @@ struct Kernel<'a> {
     parameters: Vec<Parameter>,
     /// The user's, whose types kernels compute with.
     generics: Generics,
-    /// What is said of its blocks.
+    /// The bounds of its blocks.
     bounds: Option<TokenStream>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     }
 }
 
-/// Makes a kernel of a function by itself, or of what a method is as one.
+/// Makes a kernel of a function by itself, or of a method in the form of one.
 pub(crate) fn function(
     options: &Options,
     item: &ItemFn,
@@ -161,12 +161,12 @@ impl Kernel<'_> {
         let mut writer = Writer::new(krate, quote!(()));
         let module = self.module(&mut writer);
         let refusals = writer.refusals().map(Error::into_compile_error);
-        // With refusals the messages of what was written around them would be noise.
+        // With refusals the messages of the code that was written around them would be noise.
         let module = match refusals {
             Some(_) => quote!(unreachable!()),
             None => module,
         };
-        // `Self` in what a method's source is made with means what it means in the method.
+        // `Self` in the code that makes a method's source means the same as in the method.
         let (module, of_method) = match &self.method {
             Some(method) => (method.module_call(), method.module(krate, &module)),
             None => (module, TokenStream::new()),
@@ -214,7 +214,7 @@ impl Kernel<'_> {
         quote!((#(#types,)*))
     }
 
-    /// What threads are handed, as a tuple of partitions; shared arrays left out.
+    /// The partitions by which threads are handed parameters, as a tuple; shared arrays left out.
     fn partitions(&self) -> TokenStream {
         let (krate, dimensions) = (self.krate, &self.acc.dimensions);
         let partitions = self.passed().map(|parameter| {
@@ -457,7 +457,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// How the kernel is found by who launches it.
+    /// The `impl` by which a launch finds the kernel.
     fn entry(&self, module: &TokenStream) -> TokenStream {
         let Self {
             krate, item, acc, ..
@@ -527,7 +527,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether these depend on nothing that a launch says.
+    /// True if these do not depend on the launch.
     fn has_constant_lengths(&self) -> bool {
         let mut writer = Writer::new(self.krate, quote!(()));
         writer.define(&self.acc.name, Kind::Variable);
@@ -537,7 +537,7 @@ impl Kernel<'_> {
         self.shared().all(|(_, length)| writer.is_constant(length))
     }
 
-    /// How long the shared arrays of a launch are.
+    /// The lengths of the shared arrays of a launch.
     fn lengths(&self) -> TokenStream {
         let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
         if lengths.is_empty() {
@@ -563,7 +563,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// The same, where what is in memory is not known.
+    /// The same, where the content of memory is not known.
     fn shared_lengths(&self) -> TokenStream {
         let lengths: Vec<_> = self.shared().map(|(_, length)| length).collect();
         if lengths.is_empty() {

@@ -1,10 +1,10 @@
 //! The attribute macros of Quipu's kernel language. Their documentation is that of `quipu_kernel`, which
 //! re-exports them.
 //!
-//! A kernel is written down twice. Once as the user wrote it, which is what runs natively: rustc checks it, and
-//! its messages point at the user's lines. And once as a function that makes its source: every operation is
-//! replaced by a call of a function of `quipu_kernel::emit`. What cannot be replaced so is refused
-//! (`refuse.rs`), at its line, with what to write instead.
+//! A kernel is written down twice. Once as the user wrote it, which runs natively: rustc checks it, and its messages
+//! point at the user's lines. And once as a function that makes its source: every operation is replaced by a call of
+//! a function of `quipu_kernel::emit`. Code that cannot be replaced so is refused (`refuse.rs`), at its line, with
+//! the remedy.
 //!
 //! | file | what it reads |
 //! |---|---|
@@ -22,8 +22,8 @@
 //! | `refuse.rs` | the words of refusals |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
-//! whatever these are called. Generated calls have the span of what they stand for: where the user wrote it is
-//! `std::panic::Location::caller()` in what they call.
+//! whatever these are called. Generated calls have the span of the code that they stand for:
+//! `std::panic::Location::caller()` in the called function is its place in the user's source.
 
 mod call;
 mod chain;
@@ -97,11 +97,12 @@ use proc_macro::TokenStream;
 /// queue.launch(y.len(), Scale { factor: 2.0 }.apply(&x, &mut y))?;
 /// ```
 ///
-/// Where a kernel is launched once, it may be written there: [`macro@kernel_closure`].
+/// A kernel that is launched in one place may be written there: [`macro@kernel_closure`].
 ///
 /// # The language
 ///
-/// Rust without what devices do not have: no allocation, strings, trait objects, closures as values, recursion. There are
+/// Rust without the features that devices lack: no allocation, strings, trait objects, closures as values, recursion.
+/// There are
 ///
 /// * `let` with patterns, also with `else`, shadowing, assignment, also to several at once and to parts, `const`s;
 /// * `if`, `match` on numbers, ranges, `bool`s, enums and tuples and structs of them, with guards and alternatives; `if let`,
@@ -126,7 +127,7 @@ use proc_macro::TokenStream;
 ///   `println!`, of numbers as `{}` and `{name}`.
 ///
 /// A condition that is known when the source is made (of a constant, a const parameter) leaves out the other branch.
-/// Everything else is refused at its line, in words that say what to write instead.
+/// Everything else is refused at its line, in words that name the remedy.
 ///
 /// # Options
 ///
@@ -144,8 +145,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// A kernel where it is launched, with values of what is around it: a value whose method `call` takes what a kernel is
-/// called with.
+/// A kernel where it is launched, with values of the code around it: a value whose method `call` takes a kernel's
+/// arguments.
 ///
 /// ```ignore
 /// let factor = 2.0;
@@ -162,8 +163,8 @@ pub fn kernel(options: TokenStream, item: TokenStream) -> TokenStream {
 /// with parameters as a [`macro@kernel`]'s; with barriers it is `async`. The value may be copied and passed on, and carries its
 /// values with it.
 ///
-/// Types are those that are known without what is around: a type parameter of the function that it is written in is not.
-/// `kernel_closure!(crate = path, [a: f32] |…| …)` names the crate that the kernel language is in.
+/// Types are those that are known without the code around: a type parameter of the function that it is written in is
+/// not. `kernel_closure!(crate = path, [a: f32] |…| …)` names the crate that the kernel language is in.
 #[proc_macro]
 pub fn kernel_closure(item: TokenStream) -> TokenStream {
     syn::parse(item)
@@ -172,7 +173,7 @@ pub fn kernel_closure(item: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets kernels call a function, or the functions of a trait or `impl` block. It stays what it is for everybody else.
+/// Lets kernels call a function, or the functions of a trait or `impl` block. It stays the same for all other callers.
 ///
 /// ```ignore
 /// #[device]
@@ -211,11 +212,11 @@ pub fn kernel_closure(item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// What it takes as `f: impl Fn(u32) -> u32`, or as a type with such a bound, is called with a closure.
+/// A parameter `f: impl Fn(u32) -> u32`, or of a type with such a bound, takes a closure.
 ///
 /// It is written in the language of [`macro@kernel`]s, and may take `acc: &impl Accelerator<D>` too; one that waits
-/// at barriers is an `async fn`. What it takes by `&mut` it may change. On a processor it is inlined into its callers,
-/// where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own or is
+/// at barriers is an `async fn`. It may change its arguments by `&mut`. On a processor it is inlined into its
+/// callers, where it is compiled for their vectors, unless it has an `#[inline]` attribute of its own or is
 /// `#[cold]`.
 #[proc_macro_attribute]
 pub fn device(options: TokenStream, item: TokenStream) -> TokenStream {

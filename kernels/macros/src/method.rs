@@ -1,8 +1,8 @@
 //! `#[kernel] impl`: methods that are kernels.
 //!
-//! A method is made a kernel as the function would be that is named after the type and the method, and has `self` as its
-//! first parameter but for the accelerator. What users wrote stays in an `impl` of their type, where `Self` is what they
-//! mean: the native body, the constructor of calls, and what makes the source.
+//! A method is made a kernel as the function would be that is named after the type and the method, and has `self` as
+//! its first parameter but for the accelerator. The users' code stays in an `impl` of their type, where `Self` has
+//! their meaning: the native body, the constructor of calls, and the function that makes the source.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::refuse;
 use crate::signature::{is_mutable_reference, with_data_bounds};
 
-/// Where a kernel that is a method comes from.
+/// The origin of a kernel that is a method.
 pub(crate) struct Method<'a> {
     item: &'a ItemImpl,
     pub(crate) function: &'a ImplItemFn,
@@ -123,7 +123,7 @@ fn of_function(tokens: TokenStream, of: &Type) -> TokenStream {
     replaced
 }
 
-/// Whether a parameter is what was `self`.
+/// True if a parameter stands for `self`.
 pub(crate) fn is_this(name: &Ident) -> bool {
     *name == this_name(name.span())
 }

@@ -8,15 +8,15 @@ use syn::{Error, Expr, Ident, Path, Result, Token, parse_quote};
 
 use crate::refuse;
 
-/// What stands in parentheses behind an attribute's name.
+/// The options in parentheses behind an attribute's name.
 pub(crate) struct Options {
     /// `crate = path`: where the kernel language is, for a crate that does not use it through `quipu`.
     pub(crate) krate: Path,
-    /// Of kernels, what is said of their blocks: names and values.
+    /// The bounds of a kernel's blocks: names and values.
     bounds: Vec<(Ident, Expr)>,
 }
 
-/// What can be said of a kernel's blocks.
+/// The names of the bounds of a kernel's blocks.
 const BOUNDS: [&str; 3] = ["block_threads", "max_block_threads", "min_blocks"];
 
 impl Default for Options {
@@ -73,7 +73,7 @@ impl Options {
         self.bounds.iter().find(|(known, _)| known == name)
     }
 
-    /// What is said of a kernel's blocks, as a `LaunchBounds`; nothing if nothing is said.
+    /// The bounds of a kernel's blocks, as a `LaunchBounds`; none if there are none.
     pub(crate) fn launch_bounds(&self) -> Option<TokenStream> {
         let krate = &self.krate;
         let fields = self.bounds.iter().map(|(name, value)| {

@@ -1,4 +1,4 @@
-//! Patterns: what they bind, and what they match.
+//! Patterns: their variables, and their conditions.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -10,19 +10,19 @@ use syn::{Expr, ExprRange, FieldPat, Member, Pat, PatIdent, PatSlice, RangeLimit
 use crate::refuse;
 use crate::scope::{Kind, Writer, witness};
 
-/// Whether a name in a pattern is that of a constant: as rustc's lint has it, constants are in capitals.
+/// True if a name in a pattern is that of a constant: as rustc's lint has it, constants are in capitals.
 fn is_constant_name(name: &PatIdent) -> bool {
     let text = name.ident.to_string();
     name.subpat.is_none() && text.starts_with(|first: char| first.is_uppercase())
 }
 
 impl Writer {
-    /// The variables of a pattern, bound to the parts of what the variable `source` has.
+    /// The variables of a pattern, bound to the parts of the value of the variable `source`.
     pub(crate) fn bind_pattern(&mut self, pattern: &Pat, source: &Ident) -> TokenStream {
         match pattern {
             Pat::Ident(name) if is_constant_name(name) => TokenStream::new(),
             Pat::Ident(name) => {
-                // What there is to change was copied out of its place.
+                // The value to change was copied out of its place.
                 if let (Some(by_ref), Some(_)) = (&name.by_ref, &name.mutability) {
                     self.refuse(by_ref.span, refuse::BY_REFERENCE);
                 }
@@ -74,7 +74,7 @@ impl Writer {
         }
     }
 
-    /// The variables of alternatives, which all of them bind: each has what the first has that matches.
+    /// The variables of alternatives, which all of them bind: each has the value that it has in the first that matches.
     fn bind_alternatives(
         &mut self,
         cases: &Punctuated<Pat, Token![|]>,
@@ -100,7 +100,7 @@ impl Writer {
             };
             let mut value = of_case(self, last);
             for case in before.iter().rev() {
-                // What is behind one that always matches never is.
+                // Alternatives behind one that always matches are never reached.
                 value = match self.matches(case, source) {
                     Some(condition) => {
                         let then = of_case(self, case);
@@ -314,7 +314,7 @@ fn bound_names(pattern: &Pat) -> Vec<&PatIdent> {
     found.0
 }
 
-/// Whether a pattern gives this name to something.
+/// True if a pattern gives this name to something.
 pub(crate) fn binds_name(pattern: &Pat, name: &Ident) -> bool {
     struct Binds<'n>(&'n Ident, bool);
     impl<'ast> Visit<'ast> for Binds<'_> {
@@ -328,7 +328,7 @@ pub(crate) fn binds_name(pattern: &Pat, name: &Ident) -> bool {
     binds.1
 }
 
-/// Whether there is anything to bind in a part, or to refuse.
+/// True if there is anything to bind in a part, or to refuse.
 fn needs_part(pattern: &Pat) -> bool {
     !matches!(
         pattern,

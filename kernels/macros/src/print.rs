@@ -10,8 +10,8 @@ use syn::{BinOp, Expr, ExprBinary, Ident, LitStr, Macro, Token, parse_quote};
 use crate::refuse;
 use crate::scope::{Kind, Writer};
 
-/// A format string as the representation has it, with `{}` for each value in turn, and what each value is: the next
-/// argument, or a variable.
+/// A format string as the representation has it, with `{}` for each value in turn, and the source of each value: the
+/// next argument, or a variable.
 type Format = (String, Vec<Option<Ident>>);
 
 /// Reads one.
@@ -53,7 +53,7 @@ fn parsed(format: &LitStr) -> Result<Format, &'static str> {
     }
 }
 
-/// The message of an assertion, as `parsed` gives it; or what is wrong with it, and where.
+/// The message of an assertion, as `parsed` gives it; or the fault in it, and its place.
 fn message(of: Expr) -> Result<Format, (Span, &'static str)> {
     let Expr::Lit(syn::ExprLit {
         lit: syn::Lit::Str(format),
@@ -104,7 +104,7 @@ impl Writer {
         quote_spanned!(span=> { #bound __quipu::print(#text, &[#(#names.raw()),*]); })
     }
 
-    /// Binds what a text shows: variables, and arguments in their order.
+    /// Binds the values that a text shows: variables, and arguments in their order.
     fn shown(
         &mut self,
         span: Span,

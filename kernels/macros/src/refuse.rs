@@ -1,4 +1,4 @@
-//! The words of refusals: what the kernel language does not have, and what to write instead.
+//! The words of refusals: constructs that the kernel language does not have, and the remedies.
 
 pub(crate) const STRINGS: &str =
     "there are no strings and characters in kernels; use numbers, such as `b'a'`";
@@ -98,7 +98,7 @@ pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel 
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
 
-/// What to write instead of an index, of a view of this type.
+/// The remedy for an index of a view of this type.
 pub(crate) fn index(view: &str) -> Option<&'static str> {
     Some(match view {
         "OwnElements" => {
@@ -123,8 +123,8 @@ pub(crate) fn index(view: &str) -> Option<&'static str> {
     })
 }
 
-/// What to write instead of a method that the kernel language does not have, whatever has it. Those that users' types may
-/// have, too, are refused by the types which they are natively of, in `emit/refused.rs`.
+/// The remedy for a method that the kernel language does not have, of any type. Methods that users' types may have,
+/// too, are refused by the types which they are natively of, in `emit/refused.rs`.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
     Some(match name {
         "to_string" | "to_owned" | "as_str" => STRINGS,
@@ -133,7 +133,7 @@ pub(crate) fn method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether a method of std's of this name takes a closure and goes over elements, as none does that kernels know.
+/// True if a method of std's of this name takes a closure and goes over elements. Kernels know none of these.
 pub(crate) fn is_adapter(name: &str) -> bool {
     let names = [
         "fill_with",
@@ -153,7 +153,7 @@ pub(crate) fn is_adapter(name: &str) -> bool {
     names.contains(&name)
 }
 
-/// What to write instead of a macro.
+/// The remedy for a macro.
 pub(crate) fn macro_call(name: &str) -> String {
     match name {
         "panic" | "unreachable" | "todo" | "unimplemented" => {

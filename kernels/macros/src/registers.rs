@@ -1,8 +1,8 @@
-//! Loops without `await` in kernels with barriers, made so that what they compute with can be in registers.
+//! Loops without `await` in kernels with barriers, made so that their variables can be in registers.
 //!
-//! A variable of an `async fn` that is used before and behind an `await` is in the thread's future, that is in memory, and
-//! the compiler loads and stores it at each step of a loop: it cannot know who else sees it. So a loop without `await`
-//! gets variables of its own for those that it assigns, which are never there at an `await`:
+//! A variable of an `async fn` that is used before and behind an `await` is in the thread's future, that is in
+//! memory, and the compiler loads and stores it at each step of a loop: it cannot know what other code sees it. So a
+//! loop without `await` gets variables of its own for those that it assigns, which are never there at an `await`:
 //!
 //! ```text
 //!                              (sum,) = {
@@ -12,12 +12,12 @@
 //!                              };
 //! ```
 //!
-//! This is done of the outermost `for` and `while` loops that are statements and that nothing leaves but for what is
+//! This is done of the outermost `for` and `while` loops that are statements and that are left only for the code
 //! behind them, and of variables that
 //!
 //! 1. are assigned as a whole there, with `=`, `+=` and so on, and are not bound there;
 //! 2. have no namesake in the kernel that is bound without `mut` or without a value;
-//! 3. are nowhere in what is awaited, by which they may have been moved.
+//! 3. are nowhere in an awaited expression, by which they may have been moved.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -48,7 +48,7 @@ pub(crate) fn in_registers(item: &ItemFn) -> Block {
 struct Bound {
     /// With `mut` and a value.
     variables: HashSet<Ident>,
-    /// Otherwise, or in what is awaited.
+    /// Otherwise, or in an awaited expression.
     others: HashSet<Ident>,
 }
 
@@ -87,11 +87,11 @@ impl<'ast> Visit<'ast> for Used<'_> {
     }
 }
 
-/// What there is in a loop.
+/// The facts of a loop.
 #[derive(Default)]
 struct Looped {
     labels: Vec<Lifetime>,
-    /// Whether it may go on elsewhere than behind the loop, or waits; or that cannot be seen.
+    /// True if it may go on elsewhere than behind the loop, or waits, or if that cannot be seen.
     leaves: bool,
     bound: Bound,
     assigned: BTreeSet<Ident>,
@@ -138,7 +138,7 @@ impl<'ast> Visit<'ast> for Looped {
     }
 }
 
-/// Rewrites the loops of a block, and of what is in it.
+/// Rewrites the loops of a block, and of the blocks in it.
 fn rewrite(block: &mut Block, variables: &HashSet<Ident>) {
     for statement in &mut block.stmts {
         let Stmt::Expr(expression, _) = statement else {

@@ -1,4 +1,4 @@
-//! What is being written: the variables and loops that are in scope, and what was refused.
+//! The code that is being written: the variables and loops that are in scope, and the refusals.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprAssign, ExprCall, Lifetime, Path, Type};
 
-/// What a name stands for.
+/// The kind of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A variable: an expression in the function that makes the source.
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Closure,
     /// A closure that has its own of a variable, and may change it: natively there is one of that for each copy of the closure.
     ChangingClosure,
-    /// A variable that has no index, and [what to write instead](crate::refuse::index).
+    /// A variable that has no index, and [the remedy](crate::refuse::index).
     Unindexed(&'static str),
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct LoopScope {
     pub(crate) is_block: bool,
 }
 
-/// Whether what is written gives a value to what is around it.
+/// The use of a written expression's value by the code around it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     Value,
@@ -50,21 +50,21 @@ pub(crate) enum Want {
 
 /// A function body being written.
 pub(crate) struct Writer {
-    /// Where `build` is.
+    /// The path of the crate that the kernel language is in.
     pub(crate) krate: Path,
     scopes: Vec<HashMap<String, Kind>>,
     pub(crate) loops: Vec<LoopScope>,
-    /// How many closures are around what is being written.
+    /// The number of closures around the code that is being written.
     pub(crate) closures: usize,
     /// The name of the function that is being written, if that alone calls it.
     pub(crate) function: Option<Ident>,
     /// The variables that may come to mean another shared array or slice: see [`note_exchanged`](Self::note_exchanged).
     exchanged: HashSet<String>,
-    /// What the function gives, as an expression's type.
+    /// The function's result, as an expression's type.
     pub(crate) result: TokenStream,
     names: usize,
     refusals: Option<syn::Error>,
-    /// Where, and in which words.
+    /// The places and words of refusals.
     refused: HashSet<String>,
 }
 
@@ -84,7 +84,7 @@ impl Writer {
         }
     }
 
-    /// What every function that makes a source begins with.
+    /// The beginning of every function that makes a source.
     pub(crate) fn prelude(&self) -> TokenStream {
         let krate = &self.krate;
         quote! {
@@ -99,13 +99,13 @@ impl Writer {
         }
     }
 
-    /// Notes the variables of a body that are exchanged. A shared array in one of these is a slice, so that which array it is may
-    /// change.
+    /// Notes the variables of a body that are exchanged. A shared array in one of these is a slice, so that the
+    /// variable may change to another array.
     pub(crate) fn note_exchanged(&mut self, body: &Block) {
         self.exchanged = exchanged(body);
     }
 
-    /// What binds a variable of a name.
+    /// The function that binds a variable of a name.
     pub(crate) fn binder(&self, name: &Ident, is_mutable: bool) -> TokenStream {
         match is_mutable {
             false => quote!(bind),
@@ -124,7 +124,7 @@ impl Writer {
         format_ident!("{what}{}", self.names, span = Span::mixed_site())
     }
 
-    /// As [`fresh`](Self::fresh), of what rustc may have something to say, which is then said of the user's line.
+    /// As [`fresh`](Self::fresh), for code on which rustc may report an error, which then names the user's line.
     pub(crate) fn fresh_at(&mut self, what: &str, span: Span) -> Ident {
         self.names += 1;
         format_ident!("__quipu_{what}{}", self.names, span = span)
@@ -166,7 +166,7 @@ impl Writer {
         )
     }
 
-    /// What to write instead of an index of this, if it has none.
+    /// The remedy for an index of this, if it has none.
     pub(crate) fn unindexed(&self, of: &Expr) -> Option<&'static str> {
         match of {
             Expr::Path(path) => match self.variable(&path.path)? {
@@ -182,10 +182,10 @@ impl Writer {
         self.lookup(path.get_ident()?)
     }
 
-    /// Refuses something; what stands for it fits everywhere.
+    /// Refuses something; the code in its place fits everywhere.
     pub(crate) fn refuse(&mut self, span: Span, words: impl std::fmt::Display) -> TokenStream {
         let error = syn::Error::new(span, words);
-        // A pattern is looked at for what it matches, and again for what it binds.
+        // A pattern is looked at for its condition, and again for its variables.
         if self.refused.insert(format!("{span:?} {error}")) {
             self.keep(error);
         }
@@ -199,7 +199,7 @@ impl Writer {
         }
     }
 
-    /// What was refused.
+    /// The refusals.
     pub(crate) fn refusals(&mut self) -> Option<syn::Error> {
         self.refusals.take()
     }
@@ -222,14 +222,14 @@ impl Writer {
         innermost.expect("this is written within a loop")
     }
 
-    /// The type of an expression of what the user wrote as `user_type`.
+    /// The type of an expression of the user's type `user_type`.
     pub(crate) fn expression_type(&mut self, user_type: &Type) -> TokenStream {
         let handle = crate::signature::handle(user_type);
         quote!(__quipu::Expr<#handle>)
     }
 }
 
-/// The variables of a body that are swapped, or assigned what no barrier gives.
+/// The variables of a body that are swapped, or assigned a value that no barrier gives.
 pub(crate) fn exchanged(body: &Block) -> HashSet<String> {
     struct Exchanged(HashSet<String>);
     impl Exchanged {

@@ -15,7 +15,7 @@ use crate::function_type::writer_type;
 use crate::refuse;
 use crate::scope::Kind;
 
-/// How a parameter of a kernel is passed.
+/// The way in which a parameter of a kernel is passed.
 pub(crate) enum Passing {
     /// By value.
     Value,
@@ -31,7 +31,7 @@ pub(crate) struct Parameter {
     pub(crate) is_mutable: bool,
     pub(crate) user_type: Type,
     pub(crate) passing: Passing,
-    /// The variable that it is, instead of what a caller passes.
+    /// The variable that it is, instead of a caller's argument.
     pub(crate) variable: Option<Expr>,
     /// Of a block-shared array: it is left as it is when a block begins.
     pub(crate) is_uninitialised: bool,
@@ -45,7 +45,7 @@ pub(crate) struct AcceleratorParameter {
     pub(crate) has_barriers: bool,
 }
 
-/// What a parameter's type is, if it is a reference to an accelerator.
+/// The dimensions of a parameter's accelerator, and true if that has barriers; none if its type is no reference to one.
 fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
     let Type::Reference(reference) = user_type else {
         return None;
@@ -120,7 +120,7 @@ pub(crate) fn parameters(
     Ok((found, parameters))
 }
 
-/// What stands in `#[shared(length)]` or `#[shared(length, unsafe(uninit))]`.
+/// The arguments of `#[shared(length)]` or `#[shared(length, unsafe(uninit))]`.
 struct SharedArguments {
     length: Expr,
     is_uninitialised: bool,
@@ -338,7 +338,7 @@ pub(crate) fn has_other_dimensions(user_type: &Type, acc: &AcceleratorParameter)
     own.zip(all).is_some_and(|(own, all)| own != all)
 }
 
-/// What a parameter's name stands for.
+/// The kind of a parameter's name.
 pub(crate) fn kind(parameter: &Parameter) -> Kind {
     let words = view_name(&parameter.user_type).and_then(|name| refuse::index(&name.to_string()));
     words.map_or(Kind::of_variable(parameter.is_mutable), Kind::Unindexed)
@@ -348,7 +348,7 @@ fn is_view(user_type: &Type) -> bool {
     matches!(user_type, Type::Reference(_)) || view_name(user_type).is_some()
 }
 
-/// Whether a view's type says for how long it is lent.
+/// True if a view's type has a lifetime.
 fn has_lifetime(view: &Type) -> bool {
     let Type::Path(path) = view else {
         return false;
@@ -395,8 +395,7 @@ fn with_lifetime(user_type: &Type, lifetime: &Lifetime) -> Type {
     }
 }
 
-/// What an expression is of, for what the user wrote as a type: references are not counted, and views are what
-/// stands for them.
+/// The type that an expression is of, for a user's type: references are not counted, and views become their handles.
 pub(crate) fn handle(user_type: &Type) -> TokenStream {
     match user_type {
         Type::Reference(reference) => handle(&reference.elem),
@@ -410,7 +409,7 @@ pub(crate) fn handle(user_type: &Type) -> TokenStream {
             let elements = tuple.elems.iter().map(handle);
             quote!((#(#elements,)*))
         }
-        // What is in an `Option` may be a reference, which is not counted.
+        // The value in an `Option` may be a reference, which is not counted.
         Type::Path(path) if is_option(&path.path) => {
             let mut path = path.clone();
             if let Some(last) = path.path.segments.last_mut()
@@ -428,7 +427,7 @@ pub(crate) fn handle(user_type: &Type) -> TokenStream {
     }
 }
 
-/// Whether a path is one to `Option` or `Result`.
+/// True if a path is one to `Option` or `Result`.
 fn is_option(path: &Path) -> bool {
     let last = path.segments.last();
     last.is_some_and(|last| last.ident == "Option" || last.ident == "Result")
@@ -603,17 +602,17 @@ pub(crate) fn operator_impl_of(path: &Path) -> Option<(&Ident, Option<&Type>)> {
     Some((&last.ident, other))
 }
 
-/// Whether an operator has one operand.
+/// True if an operator has one operand.
 pub(crate) fn is_prefix(operator: &Ident) -> bool {
     operator == "Neg" || operator == "Not"
 }
 
-/// Whether a receiver is `mut self`.
+/// True if a receiver is `mut self`.
 pub(crate) fn is_mutable_value(receiver: &Receiver) -> bool {
     matches!(receiver.kind, ReceiverKind::Value) && receiver.mutability.is_some()
 }
 
-/// Whether a receiver is `&mut self`.
+/// True if a receiver is `&mut self`.
 pub(crate) fn is_mutable_reference(receiver: &Receiver) -> bool {
     matches!(receiver.kind, ReceiverKind::Reference(_, _, Some(_)))
 }

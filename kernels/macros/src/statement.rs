@@ -126,7 +126,7 @@ impl Writer {
             let ident = &name.ident;
             let text = ident.to_string();
             let bind = self.binder(ident, name.mutability.is_some());
-            // What is bound is evaluated before the name means it.
+            // The value is evaluated before the name is bound to it.
             self.define(ident, Kind::of_variable(name.mutability.is_some()));
             return quote_spanned!(ident.span()=> let #ident: #annotation = __quipu::#bind(#text, #value););
         }
@@ -156,7 +156,7 @@ impl Writer {
         written
     }
 
-    /// `let (a, b) = (first, second);`, which may be what no tuple can have, as slices.
+    /// `let (a, b) = (first, second);`, where the values may be of types that no tuple can have, as slices.
     fn each_of(
         &mut self,
         patterns: &Punctuated<Pat, Token![,]>,
@@ -229,7 +229,7 @@ impl Writer {
     }
 }
 
-/// Whether a call is `acc.index(Grid, Threads)`, or its like.
+/// True if a call is `acc.index(Grid, Threads)`, or its like.
 fn is_measured(call: &ExprMethodCall) -> bool {
     let is_asked = call.method == "index" || call.method == "extent";
     let origins = ["Grid", "Block", "Thread"];
@@ -238,7 +238,7 @@ fn is_measured(call: &ExprMethodCall) -> bool {
             if origins.iter().any(|origin| path.path.is_ident(origin)))
 }
 
-/// Whether what comes after a statement is never reached.
+/// True if code after a statement is never reached.
 pub(crate) fn statement_diverges(statement: &Stmt) -> bool {
     match statement {
         Stmt::Expr(expression, _) => diverges(expression),

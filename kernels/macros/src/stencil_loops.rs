@@ -1,4 +1,4 @@
-//! Loops over a thread's own elements, made so that what is read there is looked at once for many elements.
+//! Loops over a thread's own elements, made so that their reads are checked once for many elements.
 //!
 //! A loop whose body asks of each element whether it is at a border, and of each index whether it is inside, is not compiled to
 //! vectors. So where elements are gone through in order, such a loop is written a second time for a piece of them: for
@@ -15,19 +15,19 @@
 //!                                            }
 //! ```
 //!
-//! What is done, and why it is right:
+//! The steps, and the reasons for which they are right:
 //!
 //! 1. These are loops with the number of an element, over `each()` of an output's own elements or over
 //!    `iter_mut().enumerate()`, that contain no loop and are not left by `break`.
 //! 2. An index is a sum in which that number occurs once, and of which the rest does not change in the loop. Sums are
 //!    computed in arithmetic that notices overflow, and computing them early does nothing else.
-//! 3. A condition compares such a sum with what does not change, so its first and last answer tell those between. There is a
-//!    version for elements that are inside (no number is *equal* to another, all inequalities hold), and one for those
-//!    beyond (none holds). `min`, `max` and `saturating_sub` are taken for what they are inside.
+//! 3. A condition compares such a sum with an unchanging value, so its first and last answer tell those between.
+//!    There is a version for elements that are inside (no number is *equal* to another, all inequalities hold), and
+//!    one for those beyond (none holds). `min`, `max` and `saturating_sub` are taken for their values inside.
 //! 4. A version is a closure that is lent the piece, unless it may end the kernel: an argument that is borrowed mutably is reached
 //!    by nothing else, which the compiler knows of no local variable, and makes vectors without asking and copies of memory.
-//! 5. Pieces are gone through in order, and one that does not fit a version is, in the end, gone through as written. So what
-//!    a kernel does and where it fails is the same. It is safe code: nothing rests on what is found out here.
+//! 5. Pieces are gone through in order, and one that does not fit a version is, in the end, gone through as written.
+//!    So a kernel's effects and failures are the same. It is safe code: its safety does not rest on this analysis.
 
 use std::collections::{HashMap, HashSet};
 
@@ -64,7 +64,7 @@ pub(crate) fn in_pieces(krate: &Path, item: &ItemFn, parameters: &[Parameter]) -
     block
 }
 
-/// What is known of a kernel.
+/// The facts of a kernel.
 #[derive(Clone)]
 struct Known<'k> {
     krate: &'k Path,
@@ -228,7 +228,7 @@ fn path(expression: &Expr) -> Option<&Ident> {
     }
 }
 
-/// How often names are bound.
+/// The number of times that names are bound.
 #[derive(Default)]
 struct Bound(HashMap<Ident, usize>);
 
@@ -250,9 +250,9 @@ impl<'ast> Visit<'ast> for Bound {
 /// A loop's body.
 struct Body {
     block: Block,
-    /// How often names are bound in it.
+    /// The number of times that names are bound in it.
     bound: HashMap<Ident, usize>,
-    /// What may be changed in it.
+    /// The variables that may be changed in it.
     changed: HashSet<Ident>,
 }
 
@@ -277,10 +277,10 @@ pub(crate) fn changed_in(expression: &Expr) -> HashSet<Ident> {
     seen.changed
 }
 
-/// What there is in a body.
+/// The contents of a body.
 #[derive(Default)]
 struct Seen {
-    /// Loops, and what leaves them.
+    /// Loops, and jumps that leave them.
     is_left: bool,
     changed: HashSet<Ident>,
 }
@@ -340,7 +340,7 @@ fn visit_arguments(visitor: &mut impl for<'ast> Visit<'ast>, called: &Macro) -> 
     })
 }
 
-/// What something may do besides going on.
+/// The ways in which code may do something besides going on.
 #[derive(Default)]
 struct Jumps {
     /// Go on with the next element, or end the kernel.
@@ -382,17 +382,17 @@ struct Version<'v> {
     number: &'v Ident,
     is_inside: bool,
     block: Block,
-    /// What has been bound, and is a sum if it has a value here.
+    /// The names that have been bound; each is a sum if it has a value here.
     locals: HashMap<Ident, Option<Sum>>,
-    /// Whether what is being read is evaluated for sure.
+    /// True if the code that is being read is certainly evaluated.
     is_certain: bool,
-    /// Whether an element may have been left before what is being read.
+    /// True if an element may have been left before the code that is being read.
     may_have_left: bool,
-    /// What has to hold, or `'__version` is left.
+    /// The conditions that have to hold, or `'__version` is left.
     checks: TokenStream,
-    /// What is read of neighbours, and the name of these.
+    /// The expressions that are read of neighbours, and the names of these.
     neighbours: Vec<(String, Ident)>,
-    /// Whether there is something of which the answer may be another.
+    /// True if there is a condition whose answer may be another.
     has_beyond: bool,
     is_worth_it: bool,
 }
@@ -452,7 +452,7 @@ impl Version<'_> {
                         self.locals.insert(name, sum);
                     }
                     self.expression(&mut init.expr);
-                    // What follows `else` does not come back.
+                    // The block after `else` does not come back.
                     self.may_have_left |= init.diverge.is_some();
                 }
                 Stmt::Expr(expression, _) => self.expression(expression),
@@ -462,14 +462,14 @@ impl Version<'_> {
         }
     }
 
-    /// Notes whether an element may be left in what is not read.
+    /// Notes if an element may be left in code that is not read.
     fn note_jumps(&mut self, look: impl FnOnce(&mut Jumps)) {
         let mut jumps = Jumps::default();
         look(&mut jumps);
         self.may_have_left |= jumps.may_leave;
     }
 
-    /// The same, of what may not be evaluated.
+    /// The same, of code that may not be evaluated.
     fn perhaps(&mut self, read: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.is_certain, false);
         read(self);
@@ -550,7 +550,7 @@ impl Version<'_> {
         }
     }
 
-    /// Replaces what is known of a condition by its answer, and gives that of the whole.
+    /// Replaces the known parts of a condition by their answers, and gives that of the whole.
     fn condition(&mut self, condition: &mut Expr) -> Option<bool> {
         match condition {
             Expr::Paren(inner) => self.condition(&mut inner.expr),
@@ -645,7 +645,7 @@ impl Version<'_> {
         Some(answer)
     }
 
-    /// What a sum is for the last element of a piece.
+    /// The value of a sum for the last element of a piece.
     fn last(&self, value: &TokenStream) -> TokenStream {
         let krate = self.known.krate;
         quote!(#krate::__macro::sum(#value, ::core::option::Option::Some(__length - 1)))
@@ -783,7 +783,7 @@ impl Version<'_> {
         Some(number)
     }
 
-    /// Whether an expression is the same for all elements, and computing it early is not noticed.
+    /// True if an expression is the same for all elements, and can be computed early without an effect.
     fn is_same(&self, expression: &Expr) -> bool {
         match expression {
             Expr::Lit(literal) => matches!(literal.lit, Lit::Int(_)),

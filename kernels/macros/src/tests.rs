@@ -1,11 +1,11 @@
-//! Every refusal: that it comes, at what of the user's source, and in which words.
+//! Tests of every refusal: its place in the user's source, and its words.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::options::Options;
 
-/// What is refused, in the order in which it is: what the message points at, and what it says.
+/// The refusals in their order: the code that the message points at, and its words.
 fn refusals(written: TokenStream) -> Vec<(String, String)> {
     let tokens: Vec<_> = written.into_iter().collect();
     let mut found = Vec::new();
@@ -63,8 +63,8 @@ fn waits(statements: &str) -> Vec<(String, String)> {
     ))
 }
 
-/// Checks that exactly one thing is refused, that the message points at what begins with `source`, and that it says
-/// `words`. (On stable compilers a message points at the first token of what it is about.)
+/// Checks that exactly one thing is refused, that the message points at code that begins with `source`, and that it
+/// says `words`. (On stable compilers a message points at the first token of the refused code.)
 #[track_caller]
 fn assert_refused(refusals: &[(String, String)], source: &str, words: &str) {
     let [(found, message)] = refusals else {
@@ -161,7 +161,7 @@ fn what_is_accepted_has_no_refusals() {
 #[test]
 fn barriers_are_refused_only_where_it_is_certain() {
     let accepted = [
-        // What is the same for all, or may be.
+        // Conditions that are the same for all, or may be.
         "if n > 3 { acc.sync_block_threads().await; }",
         "if acc.index(Grid, Blocks)[0] == 0 { acc.sync_block_threads().await; }",
         "if acc.extent(Block, Threads)[0] > 3 { acc.sync_block_threads().await; }",
@@ -175,7 +175,7 @@ fn barriers_are_refused_only_where_it_is_certain() {
         "let mut t = acc.lane(); t = 3; if t > 3 { acc.sync_block_threads().await; }",
         "let t = acc.lane(); { let t = 3; if t > 3 { acc.sync_block_threads().await; } }",
         "{ let n = acc.lane(); } if n > 3 { acc.sync_block_threads().await; }",
-        // Who has left is met again, or was never there.
+        // Threads that have left are met again, or were never there.
         "if acc.lane() > 3 { y.each(); } acc.sync_block_threads().await;",
         "loop { if acc.lane() > 3 { break; } y.each(); } acc.sync_block_threads().await;",
         "loop { acc.sync_block_threads().await; if acc.lane() > 3 { continue; } y.each(); }",
@@ -229,7 +229,7 @@ fn device_functions_are_inlined_unless_told_otherwise() {
     }
 }
 
-/// What loops of a kernel with a barrier are given as their own, in order.
+/// The variables that loops of a kernel with a barrier are given as their own, in order.
 fn own_variables(statements: &str) -> Vec<String> {
     let source = format!(
         "async fn k(acc: &impl BlockAccelerator<1>, mut n: u32, #[shared(9)] mut t: SharedWrite<u32>) {{
@@ -273,7 +273,7 @@ fn loops_without_await_have_their_own_variables() {
             "{ let a = &mut b; } for i in 0..n { a += i; b += i; }",
             &["b"],
         ),
-        // What is left at other places.
+        // Loops that are left at other places.
         ("for i in 0..n { a += i; if a > 9 { return; } }", &[]),
         (
             "'o: loop { for i in 0..n { a += i; acc.sync_block_threads().await; break 'o; } }",
@@ -348,7 +348,7 @@ fn neighbours_go_side_by_side() {
         "for mut k in 0..n { k += 1; sum += x[k]; }",
         "for k in 0..n { sum += x[k]; if n == 3 { break; } }",
         "for sum in 0..n { a_function(x[sum]); }",
-        // What is written, or what may be.
+        // Memory that is written, or may be.
         "for k in 0..n { a.own()[k] = x[k]; }",
         "for k in 0..n { y[k] = x[k]; }",
         "for k in 0..n { sum += a.own()[0] + total(b); }",
@@ -437,7 +437,7 @@ fn another_path_is_taken() {
     }
 }
 
-/// Whether the native form of a kernel with this loop in its body is one in pieces, and how many versions it has.
+/// The number of versions of this loop in the native form of a kernel; zero if the loop is not in pieces.
 fn versions(looped: &str) -> usize {
     let source = format!(
         "fn k(acc: &impl Accelerator<1>, n: usize, x: &[f32], z: GlobalRef<f32, 2>, mut y: OwnElements<f32>) {{ {looped} }}"
@@ -468,7 +468,7 @@ fn loops_are_run_in_pieces_where_it_is_worth_it() {
             1,
         ),
         ("if n > 1 { for (i, y) in y.each() { *y = x[i + 1]; } }", 1),
-        // What compilers see through anyway.
+        // Code that compilers see through anyway.
         ("for (i, y) in y.each() { *y = x[i]; }", 0),
         // No number of neighbours, or one that changes meanwhile.
         ("for (_, y) in y.each() { *y = x[n + 1]; }", 0),
@@ -483,7 +483,7 @@ fn loops_are_run_in_pieces_where_it_is_worth_it() {
             "let x = n; for (i, y) in y.each() { if i as f32 > 2.0 { *y = 1.0; } }",
             0,
         ),
-        // What is left otherwise than at its end, or has loops of its own.
+        // Bodies that are left otherwise than at their end, or have loops of their own.
         (
             "for (i, y) in y.each() { if i == n { break; } *y = x[i + 1]; }",
             0,

@@ -15,19 +15,19 @@ use quipu_protocol::message::presentable;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// What the services of nodes are called.
+/// The name of the services of nodes.
 pub const SERVICE: &str = "_quipu._tcp.local.";
 
-/// Bytes of a name, at most, in a text of 255 with what it is.
+/// Bytes of a name, at most, in a text of 255 with its key.
 const MAX_NAME: usize = 200;
 
-/// Bytes of a name in what the service is called, at most, which is 63 with the key's.
+/// Bytes of a name in the service's name, at most, which is 63 with the key's.
 const MAX_INSTANCE: usize = 48;
 
-/// Nodes that are listed, at most: who says more is not to be trusted.
+/// Nodes that are listed, at most: a network with more is not to be trusted.
 const MAX_HEARD: usize = 256;
 
-/// Why nothing is announced or heard.
+/// The reason for which nothing is announced or heard.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscoveryError {
@@ -44,7 +44,7 @@ pub enum DiscoveryError {
     Environment(#[from] quipu_environment::Misused),
 }
 
-/// What a node says of itself, for as long as this lives.
+/// The announcement of a node, for as long as this lives.
 pub struct Announcement {
     daemon: ServiceDaemon,
     service: String,
@@ -86,7 +86,7 @@ impl Announcement {
             return Err(DiscoveryError::OwnAddress(listening));
         }
         let key = node.to_string();
-        // What it is called there has to be its own, and no dots, which separate names.
+        // Its name there has to be its own, and have no dots, which separate names.
         let called = presentable(name, MAX_INSTANCE).replace(['.', '\n', '\t'], " ");
         let instance = format!("{} {}", shortened(&called, MAX_INSTANCE), &key[..8]);
         let host = format!("quipu-{}.local.", &key[..16]);
@@ -112,7 +112,7 @@ impl Announcement {
 
 impl Drop for Announcement {
     fn drop(&mut self) {
-        // It says goodbye, if it can: what it does not say, others find out.
+        // It says goodbye, if it can: without a goodbye, others find out.
         if let Ok(done) = self.daemon.unregister(&self.service) {
             let _ = done.recv_timeout(Duration::from_secs(1));
         }
@@ -125,14 +125,14 @@ impl Drop for Announcement {
 pub struct Heard {
     /// The key that it says it has.
     pub node: Fingerprint,
-    /// What it says it is called, without what terminals would act on.
+    /// Its own name, without characters that terminals would act on.
     pub name: String,
-    /// Where it says it is, as `host:port`, the likeliest first.
+    /// Its addresses, by its own words, as `host:port`, the likeliest first.
     pub addresses: Vec<String>,
 }
 
 impl Heard {
-    /// What a service says, if it makes sense.
+    /// The announcement of a service, if it makes sense.
     fn of(service: &ResolvedService) -> Option<Self> {
         let text = |what| service.get_property_val_str(what);
         let node: Fingerprint = text("key")?.parse().ok()?;
@@ -191,7 +191,7 @@ pub fn look(
             continue;
         };
         let is_enough = enough(&heard);
-        // What is said later of a key is newer.
+        // A later announcement of a key is newer.
         all.retain(|other| other.node != heard.node);
         if all.len() < MAX_HEARD || is_enough {
             all.push(heard);

@@ -18,11 +18,11 @@ pub type NativeName = [u8; 32];
 pub fn native_name(module: &Module) -> Result<NativeName, PrintError> {
     let dialect = Dialect::Cuda;
     let options = Options {
-        // Where on somebody's disk it was written is not what it does.
+        // The path of its source file is no part of its meaning.
         line_directives: false,
         ..Options::new(dialect, IndexWidth::Bits64)
     };
-    // Nor is what the printed form may do besides: the native one is the same.
+    // Nor are the freedoms of the printed form: the native one is the same.
     let module = &Module {
         allowances: Allowances::default(),
         ..module.clone()

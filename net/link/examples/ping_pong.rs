@@ -1,4 +1,4 @@
-//! What a stream costs beside TLS alone, on loopback, both waiting in the same way:
+//! The cost of a stream beside TLS alone, on loopback, both waiting in the same way:
 //!
 //! * a message of 40 bytes there and back, beside as many bytes written to TLS and read from it,
 //! * a stream of short messages, by the message, and the same written to TLS one by one,

@@ -12,8 +12,9 @@ pub(crate) const MOST: usize = 16;
 /// Interfaces' addresses that are told, at most.
 const MOST_TOLD: usize = 8;
 
-/// What to tell others of a node that listens there: if that is every address of the machine, all that it has now, and its name, with
-/// commas between them; else the same. What is no address with a port is left as it is.
+/// The addresses to tell others of a node that listens there. If it listens at every address of the machine, they are
+/// all present ones and its name, with commas between them; else the same address. Text that is no address with a
+/// port is left as it is.
 #[must_use]
 pub fn reachable(listening: &str) -> String {
     match listening.parse::<SocketAddr>() {

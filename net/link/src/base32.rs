@@ -1,4 +1,4 @@
-//! Base 32 (RFC 4648) in lower case, without padding: for what people may have to read to each other.
+//! Base 32 (RFC 4648) in lower case, without padding: for text that people may have to read to each other.
 
 const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 

@@ -18,18 +18,18 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Whom to dial, and as whom.
+/// The node to dial, and the identity to dial with.
 #[derive(Clone, Copy, Debug)]
 pub struct Dial<'a> {
-    /// Where the node is, as `host:port`.
+    /// The node's address, as `host:port`.
     pub address: &'a str,
     /// The key that it has to have.
     pub node: Fingerprint,
     /// Our key.
     pub key: &'a Key,
-    /// What we call ourselves.
+    /// Our own name.
     pub name: &'a str,
-    /// How long it may take until the node has answered the first words.
+    /// The time within which the node has to answer the first words.
     pub patience: Duration,
 }
 
@@ -42,25 +42,25 @@ pub struct NodeLink {
     devices: Vec<NodeDevice>,
     tells_loads: bool,
     tells_links: bool,
-    /// Where times are counted from.
+    /// The time from which times are counted.
     start: Instant,
 }
 
-/// What a node tells of itself.
+/// A node's report of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// How it is.
+    /// Its status.
     pub status: Status,
-    /// What there is to do on each of its devices; none from a node that does not say.
+    /// The load of each of its devices; none from a node that does not say.
     pub loads: Vec<NodeLoad>,
-    /// What goes over the links of our own sessions; none from a node that does not say.
+    /// The traffic of the links of our own sessions; none from a node that does not say.
     pub links: NodeLinks,
 }
 
-/// What a ping tells.
+/// The times of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingTimes {
-    /// The way there and back, without what the node took to answer.
+    /// The time there and back, without the node's time to answer.
     pub round_trip: Duration,
     /// By how many nanoseconds the node's clock is ahead of ours, which count from different moments; wrong by half the
     /// round trip at most.
@@ -163,8 +163,9 @@ fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
     Err(unreachable(last))
 }
 
-/// A connection to who answers first at one of several addresses, with separators between them: the node of a key, or anybody. All
-/// addresses are tried at once: one that leads nowhere may say so late or never. Nothing is said to who is there before.
+/// A connection to the first that answers at one of several addresses, with separators between them: the node of a
+/// key, or any. All addresses are tried at once: one that leads nowhere may say so late or never. Nothing is said to
+/// the other side before.
 fn connect_to_first(
     addresses: &str,
     key: &Key,
@@ -206,11 +207,12 @@ fn connect_to_first(
     })
 }
 
-/// The key of whoever answers first at one of several addresses, with commas between them, and at which: of a node that lets
-/// everybody in ([`Gate::insecure`](crate::gate::Gate::insecure)), whom nothing has said which key is the right one.
+/// The key of the first that answers at one of several addresses, with commas between them, and its address. It is
+/// for a node that lets every client in ([`Gate::insecure`](crate::gate::Gate::insecure)), whose right key is not
+/// known.
 ///
 /// # Errors
-/// If nobody who speaks Quipu's protocol answers in time.
+/// If no side that speaks Quipu's protocol answers in time.
 pub fn key_at(addresses: &str, key: &Key, patience: Duration) -> Result<(Fingerprint, String)> {
     let connection = connect_to_first(addresses, key, None, PROTOCOL, patience)?;
     let found = (connection.peer(), connection.address().to_owned());
@@ -247,9 +249,9 @@ pub(crate) fn receive_or_refusal<T>(
 /// A node at which an invitation was taken up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// What the node is called.
+    /// The node's name.
     pub name: String,
-    /// Which of the invitation's addresses it is at.
+    /// The one of the invitation's addresses at which it is.
     pub address: String,
 }
 
@@ -279,7 +281,7 @@ impl Invitation {
 }
 
 impl NodeLink {
-    /// What the node calls itself.
+    /// The node's own name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -307,7 +309,7 @@ impl NodeLink {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// How far the node is.
+    /// The node's distance, in time.
     ///
     /// # Errors
     /// If the connection is lost, or time runs out.
@@ -332,7 +334,7 @@ impl NodeLink {
         })
     }
 
-    /// How the node is.
+    /// The node's status.
     ///
     /// # Errors
     /// As [`NodeLink::ping`].
@@ -340,7 +342,7 @@ impl NodeLink {
         Ok(self.look()?.status)
     }
 
-    /// How the node is, what there is to do on its devices, and what goes over its links.
+    /// The node's status, the loads of its devices, and the traffic of its links.
     ///
     /// # Errors
     /// As [`NodeLink::ping`].
@@ -376,7 +378,7 @@ impl NodeLink {
         })
     }
 
-    /// The connection, for who has something else to say on it.
+    /// The connection, for other messages on it.
     #[must_use]
     pub fn into_connection(self) -> Connection {
         let mut connection = self.connection;

@@ -1,6 +1,6 @@
 //! The clients that a node has enrolled: a file of lines, each a fingerprint, a name, a time and, unless they are all, its rights.
 //!
-//! The file is read anew for each connection, so that what `quipu revoke` takes back is taken back for the next one.
+//! The file is read anew for each connection, so that `quipu revoke` takes effect for the next one.
 
 use crate::error::{LinkError, Result};
 use crate::folder::{Folder, Locked};
@@ -15,11 +15,11 @@ use std::time::Duration;
 pub struct Client {
     /// Its key.
     pub fingerprint: Fingerprint,
-    /// What it is called here: no other client is.
+    /// Its name here: no other client has it.
     pub name: String,
-    /// When it was enrolled, since 1970, in whole seconds.
+    /// The time at which it was enrolled, since 1970, in whole seconds.
     pub since: Duration,
-    /// What it may have here.
+    /// Its rights here.
     pub rights: Rights,
 }
 
@@ -29,7 +29,7 @@ pub struct Clients(Folder);
 
 const FILE: &str = "clients";
 
-/// A name as lists have it: in one line, without what separates its fields.
+/// A name as lists have it: in one line, without the separators of its fields.
 pub(crate) fn plain(name: &str, or: &str) -> String {
     let name = presentable(name, MAX_NAME).replace(['\t', '\n'], " ");
     match name.trim() {
@@ -137,7 +137,7 @@ impl Clients {
     }
 }
 
-/// Where the client of this name or fingerprint is.
+/// The position of the client of this name or fingerprint.
 fn position(clients: &[Client], who: &str) -> Result<usize> {
     let fingerprint = who.parse::<Fingerprint>().ok();
     let found = clients
@@ -156,7 +156,7 @@ fn parse(line: &str) -> Option<Client> {
         fingerprint: fields.next()?.parse().ok()?,
         name: fields.next().filter(|name| !name.is_empty())?.to_owned(),
         since: Duration::from_secs(fields.next()?.parse().ok()?),
-        // What is there and cannot be read is not taken for all.
+        // Rights that are there and cannot be read do not count as all rights.
         rights: match fields.next() {
             Some(rights) => rights.parse().ok()?,
             None => Rights::default(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// What the time is.
+/// A source of the time.
 pub trait Clock: Send + Sync {
     /// The time since 1970.
     fn now(&self) -> Duration;

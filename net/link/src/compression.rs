@@ -1,15 +1,16 @@
 //! The choice of compression for large transfers: a codec where the network is slower than it, as measured.
 //!
-//! Each side sees to what it sends, and takes what the other compresses:
+//! Each side decides on its own messages, and takes the other's compressed ones:
 //!
-//! 1. How fast the network takes bytes is measured from the end of one wait for it to the end of the next: in between it was never
+//! 1. The network's rate is measured from the end of one wait for it to the end of the next: in between it was never
 //!    without any. No single write tells, for a socket takes much at once and then nothing for long.
-//! 2. From time to time some of what is sent is compressed for a trial, by each codec that both sides have and that is not in
-//!    use, which says how fast that is and what it saves.
-//! 3. While one message is on its way the next is compressed, so a byte takes as long as the slower of codec and network. Messages
-//!    go by what takes least time: as they are, by LZ4, which is fast, or by Zstandard, which makes them shorter. What is
-//!    compressed goes on being measured, so it is given up with the next message if the bytes are others or the
-//!    network is faster. After a trial that changes nothing, the next one is twice as far away.
+//! 2. From time to time some of the bytes to send are compressed for a trial, by each codec that both sides have and
+//!    that is not in use. The trial gives its speed and its ratio.
+//! 3. While one message is on its way the next is compressed, so a byte takes as long as the slower of codec and
+//!    network. Messages go by the way that takes least time: as they are, by LZ4, which is fast, or by Zstandard,
+//!    which makes them shorter. A codec in use goes on being measured, so it is given up with the next message if the
+//!    bytes are others or the network is faster. After a trial that changes nothing, the next one is twice as far
+//!    away.
 //!
 //! A message that would not be shorter is sent as it is in any case.
 
@@ -24,14 +25,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What is compressed.
+/// The choice of messages to compress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Compression {
-    /// What takes less time so, unless the other side is on this machine.
+    /// Messages that take less time so, unless the other side is on this machine.
     #[default]
     Auto,
-    /// The same on this machine too: what is there may be the end of a tunnel.
+    /// The same on this machine too: the other side may be the end of a tunnel.
     Adaptive,
     /// Everything that is shorter for it, by LZ4.
     Lz4,
@@ -78,7 +79,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// How many there were, and how many were sent for them.
+    /// The number of plain bytes, and the number of bytes sent for them.
     #[must_use]
     pub fn bytes(&self) -> [u64; 2] {
         [&self.plain, &self.sent].map(|bytes| bytes.load(Ordering::Relaxed))
@@ -98,14 +99,14 @@ const LEAST: usize = 1 << 12;
 const FIRST: u32 = 4;
 /// Messages between trials, at most.
 const LONGEST: u32 = 512;
-/// What of the time has to be left for something else to be worth it.
+/// The share of the time that another way may take at most to be worth a change.
 const WORTH: f64 = 0.9;
 /// Bytes that the network takes without ever being waited for before it counts as faster than anything: more than a socket keeps.
 const UNHEARD: usize = 32 << 20;
-/// What part of the time between two waits may be without bytes to send for it to count.
+/// The share of the time between two waits that may be without bytes to send for it to count.
 const IDLE: f64 = 0.125;
 
-/// How much of something takes how long, of late.
+/// The recent cost of an amount.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meter {
     amount: f64,
@@ -113,7 +114,7 @@ struct Meter {
 }
 
 impl Meter {
-    /// What was noted counts for less with each time more is.
+    /// Earlier notes count for less with each new one.
     const KEPT: f64 = 0.875;
 
     fn note(&mut self, amount: f64, cost: f64) {
@@ -121,7 +122,7 @@ impl Meter {
         self.cost = self.cost * Self::KEPT + cost;
     }
 
-    /// What one of it costs; zero if that is not known.
+    /// The cost of one unit; zero if that is not known.
     fn each(&self) -> f64 {
         if self.amount > 0.0 {
             self.cost / self.amount
@@ -131,18 +132,18 @@ impl Meter {
     }
 }
 
-/// How fast the network is.
+/// The measured rate of the network.
 #[derive(Debug, Default)]
 struct Network {
     /// Bytes, and seconds that it took for them.
     meter: Meter,
-    /// When it was last waited for; since then:
+    /// The time at which it was last waited for; since then:
     waited: Option<Duration>,
     /// Bytes that were written,
     written: usize,
     /// and time in which nothing was there to be.
     idle: Duration,
-    /// When the last bytes were.
+    /// The time of the last bytes.
     last: Duration,
 }
 
@@ -171,12 +172,12 @@ impl Network {
     }
 }
 
-/// What a codec does with bytes like these.
+/// The measured speed and ratio of a codec.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     /// Bytes, and seconds to compress them.
     time: Meter,
-    /// Bytes, and what they were compressed.
+    /// Bytes, and their compressed length.
     ratio: Meter,
 }
 
@@ -187,7 +188,7 @@ impl Known {
     }
 }
 
-/// What is known, and what follows from it. It has no clock of its own.
+/// The measurements, and the choice that follows from them. It has no clock of its own.
 #[derive(Debug)]
 struct Plan {
     codecs: Codecs,
@@ -213,7 +214,7 @@ impl Plan {
         }
     }
 
-    /// How much of the next message is to be tried, and by which codecs, if so.
+    /// The number of bytes of the next message to try, and the codecs, if there is to be a trial.
     fn trial(&mut self, length: usize) -> Option<(usize, impl Iterator<Item = Codec> + use<>)> {
         // Nothing is sooner there than at once.
         if self.cost(None) == 0.0 {
@@ -226,14 +227,14 @@ impl Plan {
         let (codecs, chosen) = (self.codecs, self.chosen);
         let others = Codec::ALL.into_iter();
         let others = others.filter(move |codec| codecs.have(*codec) && chosen != Some(*codec));
-        // Few bytes are compressed less than many, and those of what is in use are many.
+        // Few bytes are compressed less than many, and those of the codec in use are many.
         let most = chosen.map_or(TRIAL, |_| usize::MAX);
         Some((length.min(most), others))
     }
 
     /// In a trial, so many bytes became so many, in so much time.
     fn tried(&mut self, codec: Codec, plain: usize, packed: usize, took: Duration) {
-        // What is known is of other bytes.
+        // The earlier measurements are of other bytes.
         let known = &mut self.known[codec as usize];
         *known = Known::default();
         known.note(plain, packed, took);
@@ -264,7 +265,7 @@ impl Plan {
         has_changed
     }
 
-    /// What takes least time. Something else than is in use, or than nothing, has to be worth it.
+    /// The codec that takes least time. Another one than that in use, or than none, has to be worth the change.
     fn best(&self) -> Option<Codec> {
         let is_worth = |codec: Codec, than| self.cost(Some(codec)) < WORTH * self.cost(than);
         let all = Codec::ALL.into_iter();
@@ -289,7 +290,7 @@ impl Plan {
     }
 }
 
-/// What messages go by.
+/// The way that messages go.
 #[derive(Debug)]
 enum How {
     Plain,
@@ -312,7 +313,7 @@ impl How {
     }
 }
 
-/// What a stream's messages in bulk go through: for the thread that sends them.
+/// The compressor of a stream's messages in bulk: for the thread that sends them.
 #[derive(Debug)]
 pub struct Compressor {
     out: Outgoing,
@@ -326,7 +327,8 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// For a stream. What is not to be compressed, or not taken by the other side, is sent as it is.
+    /// A compressor for a stream. Messages that are not to be compressed, or whose codec the other side does not
+    /// take, are sent as they are.
     #[must_use]
     pub fn new(
         out: Outgoing,
@@ -372,7 +374,7 @@ impl Compressor {
         self.out.push(&message)
     }
 
-    /// By what a message with these bytes is to be compressed.
+    /// The codec by which a message with these bytes is to be compressed.
     fn codec_for(&mut self, bytes: &[u8]) -> Option<Codec> {
         let plan = match &mut self.how {
             How::Plain => return None,
@@ -425,7 +427,7 @@ mod tests {
     struct World {
         /// Bytes in a second.
         network: f64,
-        /// Of each codec, bytes in a second, and what becomes of a byte.
+        /// Of each codec, bytes in a second, and the length that a byte becomes.
         codecs: [(f64, f64); 2],
     }
 
@@ -444,7 +446,7 @@ mod tests {
         ..SLOW
     };
 
-    /// What sends, as far as its time goes.
+    /// A sender, as far as its time goes.
     struct Sender {
         plan: Plan,
         now: f64,
@@ -453,7 +455,7 @@ mod tests {
         seen: f64,
     }
 
-    /// How many chunks went as they are and by each codec, and trials.
+    /// The numbers of chunks that went as they are and by each codec, and of trials.
     #[derive(Debug, Default, PartialEq)]
     struct Sent {
         plain: u32,

@@ -1,7 +1,8 @@
 //! Frames over TLS over TCP.
 //!
-//! A connection is for one thread, and blocks, until it is [split](Connection::split). Until a deadline that is set has passed, however slowly the other side
-//! goes on: each wait for the socket is for no longer than what is left.
+//! A connection is for one thread, and blocks, until it is [split](Connection::split). Until a deadline that is set
+//! has passed, however slowly the other side goes on: each wait for the socket is for no longer than the time that is
+//! left.
 
 use crate::error::{LinkError, Result, on_one_line};
 use crate::key::Fingerprint;
@@ -26,7 +27,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// How long the next call may wait.
+    /// The time that the next call may wait.
     fn left(&self) -> io::Result<Option<Duration>> {
         let Some(deadline) = self.deadline else {
             return Ok(None);
@@ -81,9 +82,9 @@ pub struct Connection {
     peer: Fingerprint,
     address: String,
     most: u32,
-    /// By what messages may be compressed.
+    /// The codecs by which messages may be compressed.
     codecs: Codecs,
-    /// How each side sees that the other is there, once it is a stream.
+    /// The pulse by which each side sees that the other is there, once it is a stream.
     pulse: Pulse,
 }
 
@@ -179,13 +180,13 @@ impl Connection {
         self.socket.stream.local_addr().ok()
     }
 
-    /// Who it is, as errors say it.
+    /// The other side's address, as errors name it.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// What is spoken, as TLS has negotiated it.
+    /// The protocol, as TLS has negotiated it.
     #[must_use]
     pub fn protocol(&self) -> &[u8] {
         self.tls.alpn_protocol().unwrap_or_default()
@@ -214,7 +215,7 @@ impl Connection {
         self.pulse = Pulse::within(idle, timer);
     }
 
-    /// By what messages may be compressed.
+    /// The codecs by which messages may be compressed.
     pub(crate) fn codecs(&self) -> Codecs {
         self.codecs
     }
@@ -239,7 +240,7 @@ impl Connection {
         self.send_batch(&batch)
     }
 
-    /// Sends what is in a batch.
+    /// Sends the messages of a batch.
     ///
     /// # Errors
     /// If the connection is lost, or the deadline has passed.
@@ -247,7 +248,7 @@ impl Connection {
         self.write(batch.bytes())
     }
 
-    /// Sends bytes as they are, whatever they mean: so tests say what breaks the rules.
+    /// Sends bytes as they are: so tests send messages that break the rules.
     ///
     /// # Errors
     /// If the connection is lost, or the deadline has passed.
@@ -266,7 +267,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes what TLS has to say.
+    /// Writes the bytes that TLS has to send.
     fn flush(&mut self) -> Result<()> {
         while self.tls.wants_write() {
             let written = self.tls.write_tls(&mut self.socket);
@@ -278,7 +279,7 @@ impl Connection {
     /// The next frame.
     ///
     /// # Errors
-    /// If what comes makes no sense; if the connection is lost or closed, or the deadline has passed.
+    /// If the received bytes make no sense; if the connection is lost or closed, or the deadline has passed.
     pub fn receive(&mut self) -> Result<Frame<'_>> {
         loop {
             let missing = self.reader.missing();
@@ -320,11 +321,11 @@ impl Connection {
         }
     }
 
-    /// The next message, handed to `take`, which says what it makes of it, or gives back what it expected instead.
-    /// Goodbyes are errors.
+    /// Hands the next message to `take`, which gives a value for it, or the name of the message that it expected
+    /// instead. Goodbyes are errors.
     ///
     /// # Errors
-    /// As [`Connection::receive`]; if the message breaks a rule, is a goodbye, or is not what was expected.
+    /// As [`Connection::receive`]; if the message breaks a rule, is a goodbye, or is not the expected one.
     pub fn receive_as<T>(
         &mut self,
         take: impl FnOnce(&Message<'_>) -> std::result::Result<T, &'static str>,
@@ -346,8 +347,8 @@ impl Connection {
         })
     }
 
-    /// What TLS alone does with what is written and read: for measurements beside it. Nothing of the protocol goes through
-    /// this; what was received and not taken is lost.
+    /// TLS alone, to write to and read from: for measurements beside it. Nothing of the protocol goes through this.
+    /// Bytes that were received and not taken are lost.
     #[must_use]
     pub fn into_stream(self) -> impl Read + Write + Send {
         match self.tls {
@@ -360,7 +361,7 @@ impl Connection {
         }
     }
 
-    /// What a stream goes on with. Deadlines are over.
+    /// The parts with which a stream goes on. Deadlines are over.
     pub(crate) fn into_parts(self) -> Result<(rustls::Connection, TcpStream, FrameReader, u32)> {
         let failed = |error| ended(&self.address, error);
         let stream = &self.socket.stream;
@@ -406,8 +407,9 @@ impl Connection {
         let _ = self.socket.stream.shutdown(Shutdown::Write);
     }
 
-    /// Ends TLS, on which nothing was said, on both sides, and gives the socket back for something else to begin on. One side ends
-    /// first and says no more until the other has ended as well, so that no byte of what comes next is taken for one of this.
+    /// Ends TLS, on which nothing was said, on both sides, and gives the socket back for something else to begin on.
+    /// One side ends first and says no more until the other has ended as well, so that no later byte is taken for one
+    /// of this.
     ///
     /// # Errors
     /// If the other side says something, or does not end it in time.
@@ -439,8 +441,8 @@ impl Connection {
         matches!(self.tls.reader().read(&mut [0]), Ok(0))
     }
 
-    /// As [`Connection::end`], but waits for the other side to close as well: what it has sent and nobody has read would
-    /// else make the system throw away what we have said. Only for a while, and for so many bytes.
+    /// As [`Connection::end`], but waits for the other side to close as well: its unread bytes would else make the
+    /// system throw away our last bytes. Only for a while, and for so many bytes.
     pub(crate) fn end_and_drain(mut self, most: Duration) {
         self.tls.send_close_notify();
         let _ = self.flush();
@@ -457,7 +459,7 @@ impl Connection {
     }
 }
 
-/// Has TLS look at what came; tells the other side if it makes no sense.
+/// Has TLS process the received bytes; tells the other side if they make no sense.
 fn process(tls: &mut rustls::Connection, socket: &mut Socket, address: &str) -> Result<()> {
     let Err(source) = tls.process_new_packets() else {
         return Ok(());

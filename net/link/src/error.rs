@@ -1,4 +1,4 @@
-//! Errors of links. Their texts are for people: what was asked, what was wrong, what to do about it.
+//! Errors of links. Their texts are for people: they name the request, the fault and the remedy.
 
 use crate::key::Fingerprint;
 use quipu_protocol::error::WireError;
@@ -6,19 +6,19 @@ use quipu_protocol::message::{GoodbyeReason, Refusal};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of what is done with connections and keys.
+/// The result of an operation on connections or keys.
 pub type Result<T, E = LinkError> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// An error of a link.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
     /// A file or folder could not be used.
     #[error("cannot {what} '{path}': {source}", path = path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Of what.
+        /// The file's path.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -26,33 +26,33 @@ pub enum LinkError {
     /// A file that holds secrets can be read by others, or belongs to somebody else.
     #[error("'{path}' {problem}; it holds what only its owner may know", path = path.display())]
     NotPrivate {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         problem: String,
     },
     /// A file has something in it that does not belong there.
     #[error("'{path}' {problem}", path = path.display())]
     BadFile {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         problem: String,
     },
     /// An address, invitation or fingerprint makes no sense.
     #[error("{what} '{text}' {problem}")]
     BadText {
-        /// What it should be.
+        /// The expected form.
         what: &'static str,
-        /// What it is.
+        /// The text.
         text: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         problem: &'static str,
     },
     /// Nothing answers at an address.
     #[error("cannot reach '{address}': {source}; is a node running there (`quipu serve`)?")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
         /// The system's reason.
         source: io::Error,
@@ -63,7 +63,7 @@ pub enum LinkError {
          was set up anew, pair with it again"
     )]
     WrongKey {
-        /// Where.
+        /// The address.
         address: String,
         /// The key that was paired with.
         expected: Fingerprint,
@@ -73,79 +73,79 @@ pub enum LinkError {
     /// The other side speaks no TLS, or not Quipu's.
     #[error("'{address}' does not speak Quipu's protocol: {source}")]
     Tls {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// What came makes no sense.
+    /// The received bytes make no sense.
     #[error("'{address}' sent what makes no sense: {source}")]
     Wire {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// What.
+        /// The fault in the bytes.
         source: WireError,
     },
     /// A message came that has no place there.
     #[error("'{address}' sent '{kind}' where {expected} was due")]
     Unexpected {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// What came.
+        /// The message that came.
         kind: &'static str,
-        /// What should have.
+        /// The message that should have come.
         expected: &'static str,
     },
     /// The connection was lost, or the other side closed it.
     #[error("the connection to '{address}' ended: {reason}")]
     Ended {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// Why, as far as is known.
+        /// The reason, as far as it is known.
         reason: String,
     },
     /// Time ran out.
     #[error("'{address}' did not answer in time")]
     TimedOut {
-        /// Who.
+        /// The other side's address.
         address: String,
     },
     /// The node does not take the connection.
     #[error("node '{address}' refuses: {text}{}", advice(*refusal))]
     Refused {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
-        /// What it says.
+        /// Its text.
         text: String,
     },
     /// Somebody came to this node and was not taken: for its log.
     #[error("'{address}', whose key is {key}, was refused: {text}")]
     TurnedAway {
-        /// From where.
+        /// The address of the other side.
         address: String,
         /// The key that it has proved.
         key: Fingerprint,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
-        /// What it was told.
+        /// The text that it was told.
         text: String,
     },
     /// The other side ended the connection with a word.
     #[error("'{address}' said goodbye: {text}")]
     Goodbye {
-        /// Who.
+        /// The other side's address.
         address: String,
-        /// Why.
+        /// The reason.
         reason: GoodbyeReason,
-        /// What it says.
+        /// Its text.
         text: String,
     },
     /// Somebody of that name is known already.
     #[error("{what} is called '{name}' already; choose another name")]
     NameTaken {
-        /// Who.
+        /// The thing that has the name, in words.
         what: &'static str,
         /// The name.
         name: String,
@@ -169,7 +169,7 @@ pub enum LinkError {
     Random(&'static str),
 }
 
-/// What the other side says, as a part of a line of a log: it may be anybody, and makes no lines of its own.
+/// The other side's text, as a part of a line of a log: it may come from anyone, and makes no lines of its own.
 pub(crate) fn on_one_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ")
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
-/// Files are at most this long: what is longer was not written by us.
+/// Files are at most this long: a longer one was not written by us.
 const LONGEST: u64 = 1 << 20;
 
 /// Says, while it lives, that nobody else changes the folder's files.
@@ -42,7 +42,7 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The folder's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -68,7 +68,7 @@ impl Folder {
         Ok(Locked { _file: file })
     }
 
-    /// What is in a file, or `None` if there is no such file.
+    /// The content of a file, or `None` if there is no such file.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let path = self.file(name);
         let file = match File::open(&path) {
@@ -102,7 +102,7 @@ impl Folder {
     /// Replaces a file, or makes it.
     pub(crate) fn write(&self, name: &str, bytes: &[u8], _locked: &Locked) -> Result<()> {
         let (path, beside) = (self.file(name), self.file(&format!("{name}.new")));
-        // What a crash has left may have another mode.
+        // A file that a crash has left may have another mode.
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(LinkError::file("remove", &beside)(error));
@@ -137,7 +137,7 @@ impl Folder {
     }
 }
 
-/// How files are opened that are made if need be: for writing, by their owner alone.
+/// Options for files that are made if need be: for writing, by their owner alone.
 pub(crate) fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true);

@@ -1,4 +1,4 @@
-//! A node's door: who may come in, and what for.
+//! A node's gate: it decides which clients may come in, and with which rights.
 //!
 //! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
 //! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
@@ -49,9 +49,9 @@ pub struct Gate {
     lacks: u64,
 }
 
-/// Whom a gate knows.
+/// The clients that a gate knows.
 enum Known {
-    /// Who is enrolled in a node's folder, or has an invitation from there.
+    /// Clients that are enrolled in a node's folder, or have an invitation from there.
     Folder(Folder),
     /// The same, and everybody else.
     Everybody(Folder),
@@ -69,14 +69,14 @@ impl std::fmt::Debug for Gate {
     }
 }
 
-/// Who has come.
+/// An arrival at a gate.
 #[derive(Debug)]
 pub enum Arrival {
-    /// Somebody who has been enrolled, and has gone.
+    /// A client that has been enrolled, and has gone.
     Enrolled(Client),
-    /// Somebody enrolled, who has said hello.
+    /// An enrolled client that has said hello.
     Caller(Box<Caller>),
-    /// Somebody who says that it is a node, of whom only the key is known.
+    /// A side that says that it is a node, and of which only the key is known.
     Peer(Box<PeerCaller>),
 }
 
@@ -159,7 +159,7 @@ impl Gate {
         }
     }
 
-    /// What a client may have now; none if its key is not known any more.
+    /// The present rights of a client; none if its key is not known any more.
     ///
     /// # Errors
     /// If the list cannot be read.
@@ -175,7 +175,7 @@ impl Gate {
         }
     }
 
-    /// For how long somebody may take until it has said hello.
+    /// The time within which a client has to say hello.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
@@ -202,7 +202,7 @@ impl Gate {
         &self.key
     }
 
-    /// What the node is called.
+    /// The node's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -281,7 +281,7 @@ impl Gate {
         };
         let (hello, name) = connection.receive_as(|message| match message {
             Message::Hello(hello) => {
-                // What it borrows is kept beside it.
+                // The text that it borrows is kept beside it.
                 let name = hello.name.to_owned();
                 Ok((Hello { name: "", ..*hello }, name))
             }
@@ -315,7 +315,7 @@ impl Gate {
         })
     }
 
-    /// Who is let in by an insecure gate alone.
+    /// A client that only an insecure gate lets in.
     fn stranger(&self, connection: &Connection) -> Client {
         let fingerprint = connection.peer();
         let address = connection.address();
@@ -354,7 +354,7 @@ impl Gate {
     }
 }
 
-/// For how long a refused client may take to hear it.
+/// The time that a refused client may take to receive the refusal.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Tells somebody that the connection is not taken, and closes it.
@@ -376,7 +376,7 @@ fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError
 }
 
 impl Caller {
-    /// Which client it is.
+    /// The client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -388,13 +388,13 @@ impl Caller {
         self.connection.own_address()
     }
 
-    /// What the program calls itself.
+    /// The program's own name.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.name
     }
 
-    /// What the connection is for.
+    /// The connection's role.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -413,13 +413,13 @@ impl Caller {
         self.features & FEATURES
     }
 
-    /// For how long the client would wait for a lost connection.
+    /// The time that the client would wait for a lost connection.
     #[must_use]
     pub fn patience(&self) -> Duration {
         self.patience
     }
 
-    /// Does not take the connection. Gives what was said, for the log.
+    /// Does not take the connection. Gives the refusal, for the log.
     pub fn refuse(self, refusal: Refusal, text: &str) -> LinkError {
         refuse(self.connection, refusal, text)
     }
@@ -445,7 +445,7 @@ impl Caller {
             version: self.version,
             data_order: own_order(),
             features: welcome.features & (self.features | !FEATURES),
-            // Who does not ping would be taken to be gone.
+            // A client that does not ping would be taken to be gone.
             idle_ms: match self.features & welcome.features & PULSE {
                 0 => 0,
                 _ => welcome.idle_ms,

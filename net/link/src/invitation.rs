@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// For how long an invitation is good.
+/// The time for which an invitation is good.
 pub const GOOD_FOR: Duration = Duration::from_secs(600);
 
 /// Invitations that are good at the same time, at most.
@@ -28,7 +28,7 @@ pub struct Invitation {
     pub node: Fingerprint,
     /// The secret.
     pub token: [u8; 32],
-    /// Where the node is, as `host:port`; several with commas between them, if it is to be found at any of these.
+    /// The node's address, as `host:port`; several with commas between them, if the node may be at any of these.
     pub address: String,
 }
 
@@ -73,7 +73,7 @@ impl FromStr for Invitation {
         };
         parse().ok_or_else(|| LinkError::BadText {
             what: "the invitation",
-            // Not what it says: it may be a secret with a letter missing.
+            // Not the whole text: it may be a secret with a letter missing.
             text: format!("{}…", text.chars().take(6).collect::<String>()),
             problem: "is not whole; copy the line that `quipu invite` has printed, from 'quipu1.' to the port's number",
         })
@@ -130,7 +130,7 @@ const FILE: &str = "invitations";
 struct Kept {
     hash: [u8; 32],
     until: Duration,
-    /// What its client may have.
+    /// The rights of its client.
     rights: Rights,
     /// The client that has taken it up.
     taken_up_by: Option<Fingerprint>,
@@ -228,7 +228,7 @@ impl Invitations {
         clients.enrol(client, name, rights, now, &locked).map(Some)
     }
 
-    /// Those that are still good.
+    /// The invitations that are still good.
     fn good(&self, now: Duration) -> Result<Vec<Kept>> {
         let parse = |line: &String| {
             let mut fields = line.split('\t');
@@ -254,7 +254,7 @@ impl Invitations {
                 "is not a list of invitations; remove it",
             )
         })?;
-        // What is good for longer than ten minutes was made by a clock that has been set back since.
+        // An invitation that is good for longer than ten minutes was made by a clock that has been set back since.
         let latest = now.saturating_add(GOOD_FOR);
         kept.retain(|kept| now < kept.until && kept.until <= latest);
         Ok(kept)
@@ -353,7 +353,7 @@ mod tests {
             Clients::of(&folder).find(key).unwrap().unwrap().rights,
             rights
         );
-        // Again, by another invitation, which says anew what it may.
+        // Again, by another invitation, which sets its rights anew.
         assert!(take(&all).are_all());
     }
 

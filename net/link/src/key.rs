@@ -11,11 +11,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Which key it is: the SHA-256 of the public key. Written as 52 lower-case characters of base 32.
+/// The identity of a key: the SHA-256 of the public key. Written as 52 lower-case characters of base 32.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
-/// What an Ed25519 public key of 32 bytes has before it as a `SubjectPublicKeyInfo` (RFC 8410).
+/// The prefix of an Ed25519 public key of 32 bytes as a `SubjectPublicKeyInfo` (RFC 8410).
 const ED25519: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];

@@ -21,12 +21,12 @@
 //! | [`timer`] | time that passes, which tests give |
 //! | [`error`] | what can go wrong, said for people |
 //!
-//! What is said, and what each side must check, is specified in `docs/wire.md`.
+//! `docs/wire.md` specifies the messages, and the checks of each side.
 //!
 //! # Trust
 //!
-//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities. TLS authenticates both
-//!    sides by raw public keys (RFC 7250): what would parse certificates is not there to be attacked.
+//! 1. Every machine makes a key of its own, Ed25519. There are no certificates and no authorities. TLS authenticates
+//!    both sides by raw public keys (RFC 7250): there is no certificate parser to be attacked.
 //! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
 //!    proved itself.
 //! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
@@ -35,17 +35,18 @@
 //!
 //! # Which cryptography
 //!
-//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or the
-//! network is faster than a core of `ring`'s; but it takes several times as long to build, and everybody who builds Quipu
-//! builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or an assembler.
-//! The choice is made in one place, in `tls`; what it costs beside the socket is measured by the example `ping_pong`.
+//! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or
+//! the network is faster than a core of `ring`'s; but it takes several times as long to build, and every build of
+//! Quipu builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or
+//! an assembler. The choice is made in one place, in `tls`; the example `ping_pong` measures its cost beside the
+//! socket.
 //!
 //! # Blocking
 //!
-//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and to be woken through
-//! a runtime costs what to be woken by the socket does, and the runtime's part on top.
-//! A [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has a
-//! deadline, however slowly bytes drip in.
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and a wake-up
+//! through a runtime costs as much as one by the socket, and the runtime's part on top. A
+//! [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has
+//! a deadline, however slowly bytes drip in.
 
 pub mod addresses;
 mod base32;
@@ -82,17 +83,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Logs something. A subscriber is a user's code: if it panics, the connection goes on.
 fn quietly(log: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(log)) {
-        // What it carries may panic in turn.
+        // The panic's payload may panic in turn.
         std::mem::forget(panic);
     }
 }
 
-/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
+/// Locks a mutex, also after a thread has panicked with it: all data that is kept so is whole at every moment.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What this machine is called: `localhost` if the system does not say.
+/// This machine's name: `localhost` if the system does not say.
 #[must_use]
 pub fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();

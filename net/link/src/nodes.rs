@@ -11,9 +11,9 @@ use crate::key::Fingerprint;
 pub struct Node {
     /// Its key.
     pub fingerprint: Fingerprint,
-    /// Where it is, as `host:port`.
+    /// Its address, as `host:port`.
     pub address: String,
-    /// What it is called here: no other node is.
+    /// Its name here: no other node has it.
     pub name: String,
 }
 
@@ -45,9 +45,9 @@ impl Nodes {
         parsed.collect()
     }
 
-    /// Remembers a node, in place of what was known of its key, and of the key of another that was at that address: a node that was
-    /// set up anew has another key. A name that another node has gets a number, and so does one that [means something
-    /// else](check_name).
+    /// Remembers a node, in place of the entries of its key, and of the key of another that was at that address: a
+    /// node that was set up anew has another key. A name that another node has gets a number, and so does one that
+    /// [means something else](check_name).
     ///
     /// # Errors
     /// If the address is none; or as [`Nodes::list`].
@@ -128,7 +128,7 @@ impl Nodes {
     }
 }
 
-/// Whether a node may be called so where nodes are listed by name: with commas between them, or `all` for all.
+/// Checks that a node may have this name where nodes are listed by name: with commas between them, or `all` for all.
 ///
 /// # Errors
 /// If it may not.

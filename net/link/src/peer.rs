@@ -1,11 +1,12 @@
 //! Connections from node to node: where one may dial, and the first words, which are a ticket.
 //!
-//! 1. Who dials connects to an address in a [network](Networks) that its operator allows, and no other.
-//! 2. If the session that dials has a process of its own, its node's process does a first handshake ([`Networks::prove`]). So the
-//!    session gets no connection to anything but what has the key that it named.
-//! 3. TLS's handshake: who dials goes on with one key only; who is dialled has a key proved to it, and looks whether it
-//!    expects that one. If not, it closes, and no byte that came is looked at.
-//! 4. Who dials shows its ticket. If it is good, that is said; else the connection is closed, whatever is wrong with it.
+//! 1. The dialling side connects to an address in a [network](Networks) that its operator allows, and no other.
+//! 2. If the session that dials has a process of its own, its node's process does a first handshake
+//!    ([`Networks::prove`]). So the session gets a connection only to a side that has the key that it named.
+//! 3. TLS's handshake: the dialling side goes on with one key only. The dialled side has a key proved to it, and
+//!    checks that it expects that one. If not, it closes, and no byte that came is looked at.
+//! 4. The dialling side shows its ticket. If the ticket is good, the other side says so; else it closes the
+//!    connection, whatever is wrong with the ticket.
 
 use crate::connection::{Connection, ended};
 use crate::error::{LinkError, Result};
@@ -20,7 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-/// Where a node may dial others.
+/// The networks in which a node may dial others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Networks {
     /// First bits, and how many count.
@@ -29,7 +30,7 @@ pub struct Networks {
     own_if_local: bool,
 }
 
-/// Where another node is, and how it is known there.
+/// The address of another node, and the key and ticket for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// Its address.
@@ -167,8 +168,8 @@ impl Networks {
         Ok(stream)
     }
 
-    /// Connects as [`reach`](Self::reach) does, and has whoever answers prove that it has the key that it should have. What comes
-    /// next on the connection is said by somebody else, to whom nothing is handed that has not proved it.
+    /// Connects as [`reach`](Self::reach) does, and has the answering side prove that it has the right key. Another
+    /// process speaks next on the connection, and only a connection that has proved it is handed to that process.
     ///
     /// # Errors
     /// If there is no connection, or no proof, in time.
@@ -177,7 +178,7 @@ impl Networks {
         let stream = self
             .reach(to, deadline)
             .map_err(|error| ended(address, error))?;
-        // Who is dialled does not look who asks for a proof.
+        // The dialled side does not check the key of the side that asks for a proof.
         let (tls, _) = tls::client(&Key::passing()?, Some(to.key), PROOF_PROTOCOL, address)?;
         let connection = Connection::shake_hands(stream, tls.into(), address, deadline)?;
         if connection.protocol() != PROOF_PROTOCOL {
@@ -232,7 +233,7 @@ pub fn show(
     Ok(connection)
 }
 
-/// Somebody who says that it is a node, and has proved that it has a key. Nothing that it has said was looked at.
+/// A side that says that it is a node, and has proved that it has a key. None of its bytes were looked at.
 #[derive(Debug)]
 pub struct PeerCaller {
     connection: Connection,
@@ -249,7 +250,7 @@ impl PeerCaller {
         self.connection.peer()
     }
 
-    /// From where it has come.
+    /// The address from which it has come.
     #[must_use]
     pub fn address(&self) -> &str {
         self.connection.address()

@@ -16,9 +16,9 @@ pub struct Rights {
     pub sessions: Option<u32>,
     /// Cores of the machine that a session may keep busy.
     pub cores: Option<u32>,
-    /// For how long a kernel may run, a native one without a pause, in whole seconds.
+    /// The time that a kernel may run, a native one without a pause, in whole seconds.
     pub run_time: Option<Duration>,
-    /// Whether its sessions may have to do with other nodes.
+    /// True if its sessions may have to do with other nodes.
     pub peers: bool,
 }
 
@@ -79,7 +79,7 @@ impl Rights {
 }
 
 impl fmt::Display for Rights {
-    /// One line without tabs, as lists keep it: `all`, or what is said with spaces between.
+    /// One line without tabs, as lists keep it: `all`, or the rights with spaces between.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
         if !self.devices.is_empty() {

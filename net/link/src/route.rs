@@ -10,7 +10,7 @@ use quipu_protocol::message::SessionId;
 pub struct Route([u8; 16]);
 
 impl Route {
-    /// How many bytes it is, as it is sent.
+    /// Its length in bytes, as it is sent.
     pub const LENGTH: usize = ROUTE_MAGIC.len() + 16;
 
     /// The way to a session.
@@ -30,7 +30,7 @@ impl Route {
         bytes
     }
 
-    /// From what was sent; none if that is something else.
+    /// Reads a route from sent bytes; none if they are something else.
     #[must_use]
     pub fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
         let (magic, route) = bytes.split_first_chunk()?;

@@ -42,7 +42,7 @@ impl Folder {
         Ok(served)
     }
 
-    /// Where the node is that is served from here now; none if there is none.
+    /// The address of the node that is served from here now; none if there is none.
     ///
     /// # Errors
     /// If the folder's files cannot be read or locked.
@@ -55,7 +55,8 @@ impl Folder {
         Ok(known.next().filter(|address| !address.is_empty()))
     }
 
-    /// The file, locked; none if a process has it. With the folder locked, so that who only looks keeps nobody from serving.
+    /// The file, locked; none if a process has it. With the folder locked, so that a process that only looks keeps no
+    /// other from serving.
     fn try_lock_served(&self) -> Result<Option<File>> {
         let path = self.file(LOCKED);
         let file = private_options()
@@ -82,7 +83,7 @@ impl Served {
     }
 }
 
-/// What the file says of this process's node.
+/// The file's lines on this process's node.
 fn lines(address: &str) -> impl Iterator<Item = String> {
     [address.to_owned(), std::process::id().to_string()].into_iter()
 }

@@ -1,4 +1,4 @@
-//! The first words of a client, and what a node answers: its terms and its devices.
+//! The first words of a client, and a node's answer: its terms and its devices.
 
 use crate::client::{Dial, own_order, receive_or_refusal};
 use crate::connection::Connection;
@@ -18,17 +18,17 @@ use quipu_protocol::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; what has no limit has the
-/// largest number.
+/// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; the largest number means
+/// no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDevice {
     /// Its kind.
     pub kind: DeviceKind,
-    /// Which programs it takes.
+    /// The programs that it takes.
     pub takes: Takes,
-    /// What people call it.
+    /// Its name, for people.
     pub name: String,
-    /// Who made it.
+    /// Its maker.
     pub vendor: String,
     /// The words by which people choose it on the node: `cuda:1`.
     pub selector: String,
@@ -56,7 +56,7 @@ pub struct NodeDevice {
     pub global_memory: u64,
     /// The largest buffer, in bytes.
     pub max_buffer: u64,
-    /// How many commands can run at once.
+    /// The number of commands that can run at once.
     pub concurrent_commands: u32,
     /// The sizes that a warp can have.
     pub warp_sizes: Vec<u32>,
@@ -88,7 +88,7 @@ impl From<&Device<'_>> for NodeDevice {
     }
 }
 
-/// What there is to do on a device of a node, for all sessions that there are.
+/// The load of a device of a node, by all sessions that there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLoad {
     /// Commands that have not begun.
@@ -97,7 +97,7 @@ pub struct NodeLoad {
     pub running: u64,
     /// Commands that are over.
     pub over: u64,
-    /// For how long something ran there, as far as somebody asked.
+    /// The time that commands ran there, as far as times were asked for.
     pub busy: Duration,
     /// Bytes that buffers take there.
     pub buffer_bytes: u64,
@@ -121,12 +121,12 @@ impl From<&Load<'_>> for NodeLoad {
     }
 }
 
-/// What goes over the links of our own sessions.
+/// The traffic of the links of our own sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLinks {
     /// The links, those of a session one after the other.
     pub links: Vec<LinkLoad>,
-    /// How many there are beside these.
+    /// The number of others beside these.
     pub more: u32,
 }
 
@@ -140,16 +140,16 @@ impl From<&Links<'_>> for NodeLinks {
     }
 }
 
-/// What a node has said in its welcome: what it allows.
+/// The terms of a node, from its welcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// What the node is called.
+    /// The node's name.
     pub name: String,
     /// The version that is spoken.
     pub version: u16,
     /// The session, and how often it was attached to.
     pub session: (SessionId, u32),
-    /// For how long the node keeps the session after a loss; zero if it ends with its connection.
+    /// The time that the node keeps the session after a loss; zero if it ends with its connection.
     pub patience: Duration,
     /// The last message that the node has taken over from this stream.
     pub received: u64,
@@ -169,7 +169,7 @@ pub struct Terms {
     pub max_buffer_bytes: u64,
     /// Bytes of all buffers, at most.
     pub max_session_bytes: u64,
-    /// Where the node waits for others; none if it neither waits for them nor dials.
+    /// The address at which the node waits for others; none if it neither waits for them nor dials.
     pub peer_address: Option<PeerAddress>,
     /// After how many milliseconds without a byte a connection is lost, if both sides ping.
     idle_ms: u32,
@@ -180,13 +180,13 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// True if the node takes reads of what is in use.
+    /// True if the node takes reads of bytes in use.
     #[must_use]
     pub fn takes_content(&self) -> bool {
         self.features & CONTENT != 0
     }
 
-    /// True if the node sends what is in use to others, and takes it from them.
+    /// True if the node sends the bytes in use to others, and takes it from them.
     #[must_use]
     pub fn sends_content(&self) -> bool {
         self.features & SENT_CONTENT != 0
@@ -231,13 +231,13 @@ impl Terms {
         self.features & LANES != 0
     }
 
-    /// True if the node says what there is to do on its devices.
+    /// True if the node reports the loads of its devices.
     #[must_use]
     pub fn tells_loads(&self) -> bool {
         self.features & LOADS != 0
     }
 
-    /// True if the node says what goes over its links.
+    /// True if the node reports the traffic of its links.
     #[must_use]
     pub fn tells_links(&self) -> bool {
         self.features & LINKS != 0
@@ -275,19 +275,19 @@ impl From<&Welcome<'_>> for Terms {
 pub struct Greeted {
     /// The connection.
     pub connection: Connection,
-    /// What the node allows.
+    /// The node's terms.
     pub terms: Terms,
     /// Its devices, in the order of their numbers; none on a bulk stream.
     pub devices: Vec<NodeDevice>,
 }
 
-/// What a node answers to a hello.
+/// A node's answer to a hello.
 enum Answer {
     Welcome(Box<Greeted>),
     Redirect(Redirect),
 }
 
-/// What a connection is to a session that is there.
+/// The place of a connection in a session that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The session, and which connection of this stream it is, from 1: more than any before, also of those that came to
@@ -295,7 +295,7 @@ pub struct Place {
     pub session: (SessionId, u32),
     /// The last message that was taken over from this stream.
     pub received: u64,
-    /// For how long we would wait for a lost connection; zero if not at all.
+    /// The time that we would wait for a lost connection; zero if not at all.
     pub patience: Duration,
     /// The session's own key, if it has a process of its own.
     pub key: Option<Fingerprint>,
@@ -397,7 +397,7 @@ impl Dial<'_> {
             Message::Redirect(redirect) => Ok(Err(*redirect)),
             _ => Err("a welcome"),
         });
-        // A node that refuses does so without reading our hello, which may then fail: what it says is why.
+        // A node that refuses does so without reading our hello, which may then fail: its message is the reason.
         let terms = match (answer, said) {
             (Ok(terms), said) => said.map(|()| terms)?,
             (Err(refused @ LinkError::Refused { .. }), _) | (Err(refused), Ok(())) => {

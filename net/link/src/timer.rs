@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// What time is measured by.
+/// A timer by which time is measured.
 pub trait Timer: std::fmt::Debug + Send + Sync {
     /// The time since some moment. It never goes back.
     fn now(&self) -> Duration;
@@ -52,7 +52,7 @@ impl ManualTimer {
         waiting.iter().for_each(Thread::unpark);
     }
 
-    /// How many threads wait for time to pass.
+    /// The number of threads that wait for time to pass.
     #[must_use]
     pub fn waiting(&self) -> usize {
         locked(&self.0).1.len()

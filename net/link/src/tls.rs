@@ -20,7 +20,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider())))
 }
 
-/// What both sides check of a raw key's signature.
+/// The check of a raw key's signature on both sides.
 fn verify(
     message: &[u8],
     key: &CertificateDer<'_>,
@@ -161,7 +161,7 @@ fn failed(address: &str) -> impl Fn(Error) -> LinkError {
     }
 }
 
-/// A client's side of a connection, to the node of a key or to any, and what will know which key the server had.
+/// A client's side of a connection, to the node of a key or to any, and the verifier that will know the server's key.
 pub(crate) fn client(
     key: &Key,
     node: Option<Fingerprint>,
@@ -189,7 +189,7 @@ pub(crate) fn client(
     Ok((connection, only))
 }
 
-/// How a node takes connections.
+/// The configuration with which a node takes connections.
 pub(crate) fn server(key: &Key) -> Result<Arc<ServerConfig>> {
     let resolver = AlwaysResolvesServerRawPublicKeys::new(key.certified());
     let mut config = ServerConfig::builder_with_provider(provider())

@@ -1,4 +1,4 @@
-//! A node's gate and its clients, over loopback: who comes in, who does not, and what each is told.
+//! A node's gate and its clients, over loopback: clients that come in, clients that do not, and the answers to each.
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
 use quipu_link::client::{Dial, key_at};
@@ -207,7 +207,7 @@ fn a_client_pairs_is_welcomed_and_asks() {
     assert_eq!(names, ["a GPU", "a GPU"]);
     link.set_patience(PATIENCE);
     assert_eq!(link.status().unwrap().sessions, 3);
-    // A node that does not say what there is to do on its devices is asked as before.
+    // A node that does not report the loads of its devices is asked as before.
     assert_eq!(link.look().unwrap().loads, []);
     let times = link.ping().unwrap();
     assert!(times.round_trip < PATIENCE);
@@ -272,7 +272,7 @@ fn who_is_not_enrolled_is_told_so_and_not_read() {
     assert_eq!(*refusal, Refusal::NotEnrolled);
     assert!(text.contains(&key.fingerprint().to_string()), "{text}");
     assert!(error.to_string().contains("quipu pair"), "{error}");
-    // The node's own log says who it was, and does not tell it what it should do.
+    // The node's own log names the client, and gives it no advice.
     let said = admitting.join().unwrap().unwrap_err();
     assert!(
         matches!(&said, LinkError::TurnedAway { refusal: Refusal::NotEnrolled, key: who, .. } if *who == key.fingerprint()),
@@ -282,7 +282,7 @@ fn who_is_not_enrolled_is_told_so_and_not_read() {
     assert!(!said.to_string().contains("quipu pair"), "{said}");
 }
 
-/// What is read of it would be waited for, and nothing comes.
+/// Bytes read of it would be waited for, and nothing comes.
 #[test]
 fn who_is_not_enrolled_is_told_so_before_it_says_anything() {
     let house = House::new();
@@ -382,7 +382,7 @@ fn an_invitation_enrols_one_client_and_not_a_second() {
     assert_eq!(clients[0].fingerprint, first.fingerprint());
 }
 
-/// Passes on what comes, until either side has closed.
+/// Passes on all bytes, until either side has closed.
 fn pass_on(mut from: TcpStream, mut to: TcpStream) -> JoinHandle<()> {
     std::thread::spawn(move || {
         // Either side may have closed it.
@@ -638,7 +638,7 @@ fn a_node_that_breaks_the_rules_is_not_believed() {
     assert!(matches!(end, LinkError::Ended { .. }), "{end}");
 }
 
-/// What a node answers an enrolled client that begins with this message, and why it closes.
+/// A node's answer to an enrolled client that begins with this message, and its reason to close.
 fn answer_to(house: &House, key: &Key, first: &Message<'_>) -> (Option<Refusal>, LinkError) {
     let admitting = house.admit();
     let mut connection = house.dial(key).open().unwrap();
@@ -691,7 +691,7 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
     });
     let (refusal, _) = answer_to(&house, &key, &other);
     assert_eq!(refusal, Some(Refusal::DataOrder));
-    // What is no hello gets no answer.
+    // A message that is no hello gets no answer.
     let enrol = Message::Enrol(Enrol {
         token: [1; 32],
         name: "x",
@@ -710,7 +710,7 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
             "{error}"
         );
     }
-    // What it says at the end is a part of a line, in a log.
+    // Its last text is a part of a line, in a log.
     let goodbye = Message::Goodbye(Goodbye {
         reason: GoodbyeReason::Done,
         text: "so long\n2026-11-25 INFO enrolled\tclient=root",
@@ -722,7 +722,7 @@ fn an_enrolled_client_that_begins_wrongly_is_not_taken() {
         "{said}"
     );
     assert!(!said.contains(char::is_control), "{said:?}");
-    // One that understands more than the node is spoken to in what the node understands.
+    // One that understands more than the node is spoken to with the features that the node understands.
     let serving = house.serve(|caller| {
         drop(caller.welcome(welcome(), &[]).unwrap());
     });
@@ -767,7 +767,7 @@ fn a_frame_that_is_too_large_before_the_welcome_is_not_waited_for() {
 #[test]
 fn a_signal_does_not_end_a_wait_for_a_hello() {
     use std::os::unix::thread::JoinHandleExt as _;
-    /// How many there were.
+    /// The number of signals.
     static SIGNALS: AtomicU64 = AtomicU64::new(0);
     extern "C" fn count(_: libc::c_int) {
         SIGNALS.fetch_add(1, Ordering::SeqCst);

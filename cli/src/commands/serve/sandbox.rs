@@ -1,8 +1,9 @@
-//! `quipu serve --check-sandbox`: which devices sessions find in their sandbox, and what of it hides the others.
+//! `quipu serve --check-sandbox`: the devices that sessions find in their sandbox, and the parts of it that hide the
+//! others.
 //!
 //! 1. The program is started anew without the sandbox, within all of it, and within each of its parts alone.
 //! 2. Each time it writes a line for each device, and one for each driver that has none, with the reason.
-//! 3. What is found without the sandbox and not within a part is what that part hides.
+//! 3. A part hides the devices that are found without the sandbox and not within that part.
 
 use super::{Extra, Options, platform};
 use crate::error::CommandError;
@@ -13,12 +14,12 @@ use quipu_node::process::{Trial, enter_trial, trials};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// How a line about a device begins.
+/// The beginning of a line about a device.
 const DEVICE: &str = "device ";
-/// How a line about a driver that has none begins.
+/// The beginning of a line about a driver that has none.
 const DRIVER: &str = "driver ";
 
-/// What each trial's process is started with.
+/// The arguments that each trial's process is started with.
 #[derive(clap::Args)]
 pub(crate) struct TrialOptions {
     /// Bytes that a session may have.
@@ -32,7 +33,7 @@ pub(crate) struct TrialOptions {
     within: String,
 }
 
-/// Says what can be found within a part of the sandbox.
+/// Prints the devices that can be found within a part of the sandbox.
 pub(crate) fn run_trial(options: &TrialOptions) -> Result<(), CommandError> {
     let (_, files) = options.extra.read()?;
     let limits = Limits {
@@ -60,12 +61,12 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// What a trial has found.
+/// The findings of a trial.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
     within: Vec<Restriction>,
     devices: Vec<String>,
-    /// Why there are no others.
+    /// The reasons for which there are no others.
     reasons: Vec<String>,
 }
 
@@ -101,7 +102,7 @@ impl Found {
     }
 }
 
-/// What all trials mean, in words; and whether sessions find everything.
+/// The verdict of all trials, in words; and true if sessions find everything.
 fn verdict(all: &[Found]) -> (String, bool) {
     let mut text = String::new();
     let Some((free, restricted)) = all.split_first() else {

@@ -37,7 +37,7 @@ fn colours(image: &Image) -> Vec<[u8; 3]> {
 
 #[test]
 fn every_colour_type_and_depth_is_read() {
-    /// What the file holds, and the two pixels that it stands for.
+    /// The file's content, and the two pixels that it stands for.
     type Case<'a> = (ColorType, BitDepth, &'a [u8], [[u8; 3]; 2]);
     let cases: [Case<'_>; 12] = [
         (

@@ -61,7 +61,7 @@ pub(super) fn floor(x: f32) -> f32 {
     if whole > x { whole - 1.0 } else { whole }
 }
 
-/// How much of a pixel of side `unit` is inside, for a signed distance from the border.
+/// The share of a pixel of side `unit` that is inside, for a signed distance from the border.
 pub(super) fn coverage(inside: f32, unit: f32) -> f32 {
     (inside / unit + 0.5).clamp(0.0, 1.0)
 }

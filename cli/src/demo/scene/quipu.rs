@@ -92,7 +92,7 @@ impl Quipu {
         0.098 - 0.062 * (u / 0.9) * (u / 0.9)
     }
 
-    /// Draws what of it lies in the pixel over `light`.
+    /// Draws its part in the pixel over `light`.
     pub(super) fn draw(&self, u: f32, v: f32, unit: f32, light: &mut Colour) {
         if v > 0.62 {
             return;
@@ -170,7 +170,7 @@ struct Strand {
 }
 
 impl Strand {
-    /// Where in a strand the point is: 0 in the groove between two, 1 on top.
+    /// The position of the point in a strand: 0 in the groove between two, 1 on top.
     fn top(&self) -> f32 {
         let bent = self.across * (1.0 + 0.4 * self.across * self.across);
         let phase = self.along * 0.55 + bent * self.twist;
@@ -178,7 +178,7 @@ impl Strand {
         4.0 * part * (1.0 - part)
     }
 
-    /// How far out the cord goes here.
+    /// The distance of the cord's edge here.
     fn edge(&self) -> f32 {
         0.88 + 0.12 * self.top()
     }

@@ -45,8 +45,7 @@ pub fn when_all<C: Combined>(futures: C) -> WhenAll<C::Parts> {
     }
 }
 
-/// What [`when_all`] takes: a vector or an array of futures of one type, or a tuple of
-/// futures of any types.
+/// The argument of [`when_all`]: a vector or an array of futures of one type, or a tuple of futures of any types.
 pub trait Combined: sealed::Combined {}
 
 impl<C: sealed::Combined> Combined for C {}
@@ -83,7 +82,7 @@ mod sealed {
         /// Their values in order, or the first error, when all are over.
         fn take(&mut self) -> Result<Self::Values>;
 
-        /// How many they were.
+        /// Their number.
         fn count(&self) -> usize;
     }
 }
@@ -94,7 +93,7 @@ use sealed::Parts;
 pub enum Part<F: Waitable> {
     /// Not seen to be over.
     Running(F),
-    /// How it ended.
+    /// Its result.
     Over(Result<F::Value>),
     /// The value was given.
     Taken,
@@ -349,7 +348,7 @@ fn taken_before(what: &'static str) -> quipu_scheduler::Error {
     .into()
 }
 
-/// What nobody else has taken yet.
+/// Takes the value, if no other call has taken it yet.
 fn take_out<T>(shared: &Mutex<Option<T>>) -> Option<T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -395,13 +394,13 @@ pub struct WhenAny<F> {
     futures: Vec<F>,
 }
 
-/// What [`when_any`] gives.
+/// The value of [`when_any`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct First<F: Waitable> {
-    /// Which of them was over.
+    /// The index of the one that was over.
     pub index: usize,
-    /// How it ended.
+    /// Its result.
     pub result: Result<F::Value>,
     /// The others, in order.
     pub rest: Vec<F>,
@@ -420,8 +419,7 @@ impl<F: Waitable> WhenAny<F> {
     /// Waits for the first.
     ///
     /// # Errors
-    /// That waiting here could never end, for any of them, or that the first was
-    /// given before.
+    /// If waiting here could never end, for any of them, or the first was given before.
     pub fn wait(mut self) -> Result<First<F>> {
         self.wait_first(None)
     }

@@ -1,9 +1,8 @@
 //! Futures of commands.
 //!
-//! Whatever is enqueued gives one: an [`Event`], or a [`Pending`] value. It
-//! works under any executor and without one. Dropping it neither stops its
-//! command nor frees what the command uses; [`cancel`](Pending::cancel) asks
-//! for it not to be run.
+//! Each enqueued command gives one: an [`Event`], or a [`Pending`] value. It works under any executor and without
+//! one. Dropping it neither stops its command nor frees the command's resources; [`cancel`](Pending::cancel) asks for
+//! it not to be run.
 
 mod combine;
 
@@ -18,7 +17,7 @@ use std::time::Duration;
 
 /// A future of a command, as [`when_all`] and [`when_any`] take it.
 pub trait Waitable: Future<Output = Result<Self::Value>> + Unpin {
-    /// What it gives.
+    /// Its value.
     type Value;
 
     /// The event that it is over with.
@@ -47,8 +46,8 @@ impl Waitable for Event {
 
 type Outcome<V> = Box<dyn FnOnce() -> Result<V> + Send + Sync>;
 
-/// The future of a command that gives a value: of a read what was read, of a
-/// write the container that was written from, of a host task what it returned.
+/// The future of a command that gives a value: of a read the elements, of a write the container that was written
+/// from, of a host task the closure's value.
 #[must_use = "what a command gives comes through this; drop it explicitly if nobody wants it"]
 pub struct Pending<V> {
     event: Event,

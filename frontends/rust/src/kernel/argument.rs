@@ -12,26 +12,26 @@ use quipu_scheduler::{
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
-/// What a command keeps of an argument, or of a tuple of them.
+/// The part of an argument, or of a tuple of them, that a command keeps.
 ///
 /// # Safety
 /// The views of an argument reach its own bytes and nothing else, and write them
 /// only if its access does.
 pub unsafe trait Stored: Send + Sync + 'static {
-    /// Which of a tuple's members are in memory: a bit for each, from the lowest. Of one argument, 1 if it is.
+    /// The members of a tuple that are in memory: a bit for each, from the lowest. Of one argument, 1 if it is.
     const PLACES: u64 = 1;
 
-    /// What a kernel is given.
+    /// The form in which a kernel is given it.
     type View<'a>;
 
-    /// What a host task is given.
+    /// The form in which a host task is given it.
     type Host<'a>;
 
     /// Takes as many of the resolved arguments as it has, and makes the kernel's
     /// view of them.
     ///
     /// # Errors
-    /// If the memory is not what the type needs.
+    /// If the memory does not suit the type.
     ///
     /// # Safety
     /// The arguments are the command's, valid for `'a` in their modes. Views that
@@ -43,18 +43,18 @@ pub unsafe trait Stored: Send + Sync + 'static {
     /// As [`Stored::view`], for a host task.
     ///
     /// # Errors
-    /// If the memory is not what the type needs.
+    /// If the memory does not suit the type.
     ///
     /// # Safety
     /// As for [`Stored::view`]; called once for a command.
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::Host<'a>>;
 
-    /// What is passed for it to code that a driver compiles.
+    /// Passes it to code that a driver compiles.
     #[doc(hidden)]
     fn pass(&self, to: &mut Passing<'_>);
 
-    /// True if there are gaps between the elements of one of them: then they
-    /// cannot be given as slices, which is what host tasks and closures get.
+    /// True if there are gaps between the elements of one of them: then they cannot be given as slices, the form that
+    /// host tasks and closures get.
     #[inline]
     fn has_gaps(&self) -> bool {
         false
@@ -64,15 +64,15 @@ pub unsafe trait Stored: Send + Sync + 'static {
 /// Resolved arguments that are not taken yet.
 pub type Raw<'a> = std::slice::Iter<'a, RawArgument>;
 
-/// What a command keeps of arguments that its threads share: none is written.
+/// The part that a command keeps of arguments that its threads share: none is written.
 pub trait Shared: Stored {
-    /// What every index is given.
+    /// The form in which every index is given it.
     type Each<'a>: Copy + Send + Sync;
 
     /// As [`Stored::view`].
     ///
     /// # Errors
-    /// If the memory is not what the type needs.
+    /// If the memory does not suit the type.
     ///
     /// # Safety
     /// As for [`Stored::view`].
@@ -82,12 +82,12 @@ pub trait Shared: Stored {
 /// One argument of a launch or host task, as it is passed.
 ///
 /// # Safety
-/// What is stored reaches what the access says, in its mode, and nothing else.
+/// The stored part reaches the bytes of the access, in its mode, and nothing else.
 pub unsafe trait Argument<'b> {
-    /// What the command keeps of it.
+    /// The part of it that the command keeps.
     type Stored: Stored;
 
-    /// Both halves of it: what the command keeps, and what it accesses.
+    /// Both halves of it: the part that the command keeps, and the command's access.
     ///
     /// # Errors
     /// If it cannot be an argument.
@@ -97,20 +97,20 @@ pub unsafe trait Argument<'b> {
 /// A tuple of up to eight [`Argument`]s.
 ///
 /// # Safety
-/// What is stored reaches what the accesses that are added say, each in its mode and in this order, and nothing else.
+/// The stored part reaches the bytes of the accesses that are added, each in its mode and in this order, and nothing
+/// else.
 pub unsafe trait Arguments<'b> {
-    /// What the command keeps of them.
+    /// The part of them that the command keeps.
     type Stored: Stored;
 
-    /// What the command keeps; what it accesses is added to `accesses`, in
-    /// order.
+    /// Gives the part that the command keeps, and adds its accesses to `accesses`, in order.
     ///
     /// # Errors
     /// If one cannot be an argument.
     fn store(self, accesses: &mut Accesses<'b>) -> Result<Self::Stored>;
 }
 
-/// What a command accesses.
+/// The accesses of a command.
 pub type Accesses<'b> = SmallVec<[Access<'b>; 4]>;
 
 /// A tuple of [`Argument`]s of which none is written.
@@ -132,7 +132,7 @@ pub trait NativeArguments<'b> {
     /// One for each of them.
     type Memories<M>;
 
-    /// Adds what the command accesses, in order.
+    /// Adds the command's accesses, in order.
     ///
     /// # Errors
     /// If one cannot be an argument.
@@ -142,10 +142,10 @@ pub trait NativeArguments<'b> {
     fn memories<M>(memories: Vec<M>) -> Option<Self::Memories<M>>;
 }
 
-/// What a host task is given for the arguments `A`.
+/// The form in which a host task is given the arguments `A`.
 pub type HostArguments<'a, 'b, A> = <<A as Arguments<'b>>::Stored as Stored>::Host<'a>;
 
-/// Collects the arguments of a host task, and refuses what could race within it.
+/// Collects the arguments of a host task, and refuses those that could race within it.
 pub(crate) fn collect<'b, A: Arguments<'b>>(
     what: &'static str,
     arguments: A,
@@ -184,8 +184,8 @@ pub(crate) fn placed(error: quipu_scheduler::Error, places: u64) -> quipu_schedu
     error.with_argument(|buffer| (0..64).filter(|at| places >> at & 1 == 1).nth(buffer))
 }
 
-/// Refuses accesses of which one writes what another touches. `pass` says how they are seen, if anything overlaps from its first byte
-/// to its last.
+/// Refuses accesses if one writes bytes that another touches. `pass` says how they are seen, if anything overlaps
+/// from its first byte to its last.
 #[inline]
 pub(crate) fn refuse_overlap(
     what: &'static str,
@@ -198,7 +198,8 @@ pub(crate) fn refuse_overlap(
     }
 }
 
-/// The first two accesses of which one writes what lies between the first and the last byte of the other, and for which this holds.
+/// The first two accesses for which this holds, and of which one writes bytes between the first and the last byte of
+/// the other.
 #[inline]
 fn accesses_overlap(
     accesses: &[Access<'_>],
@@ -233,7 +234,7 @@ fn refuse_shared_bytes(
     }
 }
 
-/// What a kernel touches of each of its accesses. `pass` says how they are seen.
+/// The region of each of its accesses that a kernel touches. `pass` says how they are seen.
 fn regions_of(accesses: &[Access<'_>], pass: impl FnOnce(&mut Passed)) -> Vec<Region> {
     let mut passed = Passed::default();
     pass(&mut passed);
@@ -306,7 +307,7 @@ unsafe fn elements<T>(raw: &mut Raw<'_>) -> Result<(*mut T, usize)> {
     Ok((pointer, argument.length / size_of::<T>()))
 }
 
-/// These elements, if all their bits are values of `T`: other devices, and other machines, may leave what they like.
+/// These elements, if all their bits are values of `T`: other devices, and other machines, may leave any bits.
 ///
 /// # Errors
 /// Says which are not.
@@ -507,8 +508,9 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
 
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalRef<'a, T, D>> {
-        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that. Others may write what
-        // lies between its rows, which are looked at alone, and all of which are inside: the view's access has its layout's span.
+        // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that. Others
+        // may write between its rows. The rows alone are looked at, and all are inside: the view's access has its
+        // layout's span.
         let flat = unsafe {
             let (pointer, length) = elements::<T>(raw)?;
             if !takes_any_bits::<T>() {
@@ -590,7 +592,7 @@ unsafe impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> 
     type Stored = WriteView<T, D>;
 
     fn split(self) -> Result<(WriteView<T, D>, Option<Access<'b>>)> {
-        // What is between the rows stays as it is, so the bytes are read too.
+        // The elements between the rows stay as they are, so the bytes are read too.
         let access = self.buffer().access(AccessMode::ReadWrite);
         Ok((WriteView(*self.layout(), PhantomData), Some(access)))
     }

@@ -1,8 +1,7 @@
 //! Bindings of a kernel to its arguments.
 //!
-//! A kernel of the kernel language is a value: its inputs are its fields, and its
-//! output is given to it in parts. What is launched is a function that makes that
-//! value from the views of the arguments:
+//! A kernel of the kernel language is a value: its inputs are its fields, and its output is given to it in parts. A
+//! launch takes a function that makes that value from the views of the arguments:
 //!
 //! ```
 //! use quipu::prelude::*;
@@ -46,7 +45,7 @@ pub trait Bound<const D: usize> {
     /// Runs work-groups of a launch of this division.
     ///
     /// # Errors
-    /// What stopped a group.
+    /// The fault that stopped a group.
     ///
     /// # Safety
     /// As [`GroupKernel::run_groups`].
@@ -59,7 +58,7 @@ pub trait Bound<const D: usize> {
     ) -> Result<(), KernelError>;
 }
 
-/// A kernel without barriers and what it writes.
+/// Binds a kernel without barriers to its output.
 pub fn bind<K: Kernel<D>, const D: usize>(
     kernel: K,
     output: View<'_, K::Output, D>,
@@ -67,7 +66,7 @@ pub fn bind<K: Kernel<D>, const D: usize>(
     BoundKernel { kernel, output }
 }
 
-/// A kernel with barriers and what it writes.
+/// Binds a kernel with barriers to its output.
 pub fn bind_blocks<K: BlockKernel<D>, const D: usize>(
     kernel: K,
     output: View<'_, K::Output, D>,
@@ -147,7 +146,7 @@ impl<K: BlockKernel<D>, const D: usize> fmt::Debug for BoundBlocks<'_, K, D> {
 /// A function from the views of arguments `S` to a kernel that is [`Bound`]:
 /// every `fn` with the right parameters is one.
 pub trait Bind<'a, S: Stored, const D: usize> {
-    /// What it makes.
+    /// The bound kernel that it makes.
     type Bound: Bound<D>;
 
     /// Makes it.

@@ -23,7 +23,7 @@ pub(crate) struct LaunchBody<P, const D: usize> {
     pub(crate) limits: &'static AcceleratorLimits,
     /// The division was left to the device.
     pub(crate) automatic: bool,
-    /// What code for other devices may do that Rust would not.
+    /// The freedoms of code for other devices that Rust does not give.
     pub(crate) allowances: Allowances,
 }
 
@@ -85,7 +85,7 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
 }
 
 impl<P: Prepared<D>, const D: usize> LaunchBody<P, D> {
-    /// Which groups are run where these are to be run. In checking mode the part with the first group runs all of them,
+    /// The groups to run for a part of the launch. In checking mode the part with the first group runs all of them,
     /// and the others none: races are seen between the groups of one part.
     #[inline]
     fn groups(&self, part: Range<u32>) -> std::result::Result<Option<Range<u64>>, KernelError> {
@@ -250,9 +250,8 @@ impl<T: Element> NativeKernel for FillBody<T> {
         let (first, length) =
             unsafe { super::argument::Write::<T>::output(&mut arguments.iter()) }?;
         for index in share_of(&groups, self.share, length) {
-            // Written, not assigned: what was there may be no value of `T`.
-            // SAFETY: within the elements; those of different groups are
-            // disjoint, and no group is run twice.
+            // Written, not assigned: the bits there may be no value of `T`. SAFETY: within the elements; those of
+            // different groups are disjoint, and no group is run twice.
             unsafe { first.add(index).write(self.value) };
         }
         Ok(())

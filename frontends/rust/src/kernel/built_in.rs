@@ -39,16 +39,16 @@ impl BuiltIn {
         }
     }
 
-    /// What it is passed: its parameters, in order.
+    /// Its parameters, in order.
     #[must_use]
     pub fn signature(&self) -> &BuiltInKernel {
         &self.signature
     }
 
-    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch) on the device that has it, over one element,
-    /// for it runs once: `&Buffer<T>` for what it reads, `&mut Buffer<T>` or `.overwrite()` for what it writes, `&mut Buffer<T>` for what it
-    /// does both with, and values for values. Buffers that it writes have elements of which all bits are a value. The
-    /// launch is refused if they are not what the [signature](BuiltIn::signature) says.
+    /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch) on the device that has it, over one
+    /// element, for it runs once: `&Buffer<T>` for memory that it reads, `&mut Buffer<T>` or `.overwrite()` for
+    /// memory that it writes, `&mut Buffer<T>` for both, and values for values. Buffers that it writes have elements
+    /// of which all bits are a value. The launch is refused if they do not match the [signature](BuiltIn::signature).
     pub fn call<'b, A: BuiltInArguments<'b>>(&self, arguments: A) -> BuiltInCall<A> {
         BuiltInCall {
             kernel: self.clone(),
@@ -63,7 +63,7 @@ impl fmt::Debug for BuiltIn {
     }
 }
 
-/// What can be passed to a built-in kernel.
+/// An argument that can be passed to a built-in kernel.
 pub trait BuiltInArgument<'b>: Argument<'b> {}
 
 impl<'b, T: Element> BuiltInArgument<'b> for &'b Buffer<T> {}

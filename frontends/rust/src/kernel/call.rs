@@ -1,7 +1,7 @@
-//! Calls of kernels: what [`Queue::launch`](crate::Queue::launch) takes.
+//! Calls of kernels: the arguments of [`Queue::launch`](crate::Queue::launch).
 //!
-//! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as they were
-//! passed. A launch splits them into what the command keeps and what it accesses.
+//! Calling a kernel that `#[kernel]` made gives a [`Call`]: the kernel's type, and the arguments as they were passed.
+//! A launch splits them into the part that the command keeps and its accesses.
 
 use super::argument::{Accesses, Argument, Raw, Read, ReadView, Stored, Write, WriteView};
 use super::passing::Passing;
@@ -30,18 +30,20 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What can be launched in `D` dimensions: a [`Call`], or a [`Native`](super::Native) kernel with its arguments.
+/// A kernel that can be launched in `D` dimensions, with its arguments: a [`Call`], or a [`Native`](super::Native)
+/// kernel.
 #[diagnostic::on_unimplemented(
     message = "this is no call of a kernel of as many dimensions as it is launched over",
     label = "a kernel of an `Accelerator<1>` is launched over a number, and one of an `Accelerator<2>` over `[rows, columns]`",
     note = "what is launched is a kernel with its arguments, `k(&x, &mut y)`; it is launched over its output's `len()` or `extent()`, or a `WorkDivision` of its dimensions"
 )]
 pub trait Launch<'b, const D: usize> {
-    /// What the command keeps.
+    /// The part that the command keeps.
     #[doc(hidden)]
     type Prepared: Prepared<D>;
 
-    /// What the command keeps; what it accesses is added to `accesses`, in order. Variables are the context's.
+    /// Gives the part that the command keeps, and adds its accesses to `accesses`, in order. Variables are the
+    /// context's.
     ///
     /// # Errors
     /// If an argument cannot be one.
@@ -54,14 +56,14 @@ pub trait Launch<'b, const D: usize> {
     where
         'b: 'c;
 
-    /// What a division of it is made for, on a device of these limits.
+    /// The limits for its divisions, on a device of these limits.
     #[doc(hidden)]
     #[inline]
     fn limits<'l>(&self, of_device: &'l AcceleratorLimits) -> Cow<'l, AcceleratorLimits> {
         Cow::Borrowed(of_device)
     }
 
-    /// What the kernel's attribute says of its blocks.
+    /// The bounds on its blocks in the kernel's attribute.
     #[doc(hidden)]
     #[inline]
     fn bounds(&self) -> LaunchBounds<D> {
@@ -71,14 +73,14 @@ pub trait Launch<'b, const D: usize> {
     /// Refuses a launch of so many elements, if an output that threads own parts of has others.
     ///
     /// # Errors
-    /// Says which output, and what to write.
+    /// If an output does not fit: the error names it, and says how to write the launch.
     #[doc(hidden)]
     #[inline]
     fn check_extent(&self, _elements: Extent<D>) -> Result<()> {
         Ok(())
     }
 
-    /// What its code for other devices may do that Rust would not.
+    /// The freedoms of its code for other devices that Rust does not give.
     #[doc(hidden)]
     #[inline]
     fn allowances(&self) -> Allowances {
@@ -130,7 +132,7 @@ pub(crate) fn cannot_run(device: &Device, kernel: &str, is_native: bool) -> quip
     .into()
 }
 
-/// What a command keeps of an argument that is handed to threads by `P`.
+/// The part that a command keeps of an argument that is handed to threads by `P`.
 ///
 /// # Safety
 /// As [`Stored`].
@@ -142,13 +144,13 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
     /// The view that a launch is given.
     ///
     /// # Errors
-    /// If the memory is not what the type needs.
+    /// If the memory does not suit the type.
     ///
     /// # Safety
     /// As [`Stored::view`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<P::View<'a>>;
 
-    /// What is passed for it to code that a driver compiles.
+    /// Passes it to code that a driver compiles.
     fn pass(&self, to: &mut Passing<'_>);
 
     /// As [`Stored::has_gaps`].
@@ -158,17 +160,17 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
     }
 }
 
-/// What can be passed for a parameter of a kernel that is handed to threads by `P`.
+/// An argument that can be passed for a parameter of a kernel that is handed to threads by `P`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for this parameter of the kernel",
     note = "pass `&Buffer<T>` for `&[T]`, `&View<T, D>` for `GlobalRef<T, D>`, `&mut Buffer<T>`, `&mut View<T, D>` or `.overwrite()` for what is written, and a value of the same type for a value"
 )]
 pub trait Pass<'b, P: Partition<D>, const D: usize> {
-    /// What the command keeps of it.
+    /// The part of it that the command keeps.
     #[doc(hidden)]
     type Kept: Kept<P, D>;
 
-    /// Both halves of it: what the command keeps, and what it accesses.
+    /// Both halves of it: the part that the command keeps, and the command's access.
     ///
     /// # Errors
     /// If it cannot be an argument.
@@ -177,14 +179,14 @@ pub trait Pass<'b, P: Partition<D>, const D: usize> {
     where
         'b: 'c;
 
-    /// How many elements of it one of the work division's stands for.
+    /// The number of its elements for which one of the work division's stands.
     #[doc(hidden)]
     #[inline]
     fn elements_of_one(&self) -> usize {
         1
     }
 
-    /// How it has to fit the elements of a launch that names nothing else.
+    /// The fit that it needs with the elements of a launch that names nothing else.
     #[doc(hidden)]
     #[inline]
     fn owned(&self) -> Owned<D> {
@@ -192,11 +194,11 @@ pub trait Pass<'b, P: Partition<D>, const D: usize> {
     }
 }
 
-/// What threads own of an argument.
+/// The part of an argument that threads own.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub enum Owned<const D: usize> {
-    /// Nothing, or what no caller passes.
+    /// Nothing, or an argument that no caller passes.
     Nothing,
     /// Elements of this extent.
     Elements([usize; D]),
@@ -221,7 +223,7 @@ impl<const D: usize> Owned<D> {
         }
     }
 
-    /// Why it does not fit, and what to write.
+    /// The error that says why it does not fit, and how to write the launch.
     #[cold]
     fn refuse(self, kernel: &str, number: usize, elements: Extent<D>) -> quipu_scheduler::Error {
         let asked = elements.components();
@@ -268,7 +270,7 @@ macro_rules! kept {
         unsafe impl<$($generics)*> Kept<$partition, $dimensions> for $stored {
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, $partition, $dimensions>> {
-                // SAFETY: `Kept::view` asks its caller for what `Stored::view` does.
+                // SAFETY: `Kept::view` asks its caller for the same as `Stored::view`.
                 unsafe { Stored::view(self, raw) }
             }
 
@@ -415,7 +417,7 @@ pass! {
     [T: Element, const D: usize] Overwrite<'b, T> => Write<T>: Unpartitioned<T>, D;
 }
 
-/// Variables: what a kernel names, and its caller does not pass.
+/// Variables: a kernel names them, and its caller does not pass them.
 macro_rules! variables {
     ($([$($generics:tt)*] $from:ident => $kept:ident, $mode:ident: $partition:ty, $dimensions:tt;)*) => {$(
         impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for &'static $from<T> {
@@ -446,9 +448,9 @@ variables! {
     [T: Element + AtomicElement, const D: usize] Variable => Write, ReadWrite: Atomically<T>, D;
 }
 
-/// What can be passed for all parameters of a kernel: a tuple.
+/// A tuple of arguments for all parameters of a kernel.
 pub trait PassAll<'b, P: Partition<D>, const D: usize> {
-    /// What the command keeps of them.
+    /// The part of them that the command keeps.
     #[doc(hidden)]
     type Kept: Kept<P, D>;
 
@@ -481,7 +483,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
-                // SAFETY: `Kept::view` asks its caller for what `Stored::view` does.
+                // SAFETY: `Kept::view` asks its caller for the same as `Stored::view`.
                 Ok(($(unsafe { self.$at.view(raw) }?,)*))
             }
 
@@ -552,7 +554,7 @@ tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, 
 tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10);
 tuples!(A0 P0 0, A1 P1 1, A2 P2 2, A3 P3 3, A4 P4 4, A5 P5 5, A6 P6 6, A7 P7 7, A8 P8 8, A9 P9 9, A10 P10 10, A11 P11 11);
 
-/// A kernel that `#[kernel]` made, and what it is called with: not launched yet.
+/// A kernel that `#[kernel]` made, and its arguments: not launched yet.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -584,7 +586,7 @@ pub struct Call<K, A, const D: usize> {
 }
 
 impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
-    /// What `#[kernel]` does.
+    /// A call with these arguments: for the code that `#[kernel]` makes.
     #[doc(hidden)]
     #[inline]
     pub fn new(arguments: A) -> Self {
@@ -599,7 +601,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     /// [`print`](super::print) shows how it is written down.
     ///
     /// # Errors
-    /// Says what of it has no source, and where.
+    /// If a part of it has no source: the error says which, and where.
     pub fn module(&self) -> std::result::Result<Module, BuildError> {
         K::module().map(|module| Module {
             allowances: self.allowances,
@@ -608,10 +610,10 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
     }
 
     /// Floats may be computed in any way that is the same for real numbers, with functions that are less exact, and
-    /// as if there were no NaN and no infinity: what compilers call fast math, for this launch.
+    /// as if there were no NaN and no infinity. Compilers call it fast math. It holds for this launch.
     ///
-    /// This and the others of its kind say what a device's compiler may do. Natively a kernel always means what Rust
-    /// means.
+    /// This and the others of its kind allow a device's compiler more. Natively a kernel always has the meaning that
+    /// Rust gives it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -632,7 +634,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         self
     }
 
-    /// Products may be added in one step, rounded once, in this launch: what `mul_add` does where it is written.
+    /// Products may be added in one step, rounded once, in this launch: as `mul_add` does where it is written.
     pub fn contract(mut self) -> Self {
         self.allowances.contract = true;
         self
@@ -777,7 +779,7 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
         if let Err(error) = limits.check_shared_bytes(launch.shared_bytes()) {
             return Ok(Err(error));
         }
-        // SAFETY: each group is run once, which is what `run` asks its own caller for.
+        // SAFETY: each group is run once: `run` asks its own caller for that.
         Ok(unsafe { launch.run_groups(groups, scratch) })
     }
 

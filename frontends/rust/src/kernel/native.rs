@@ -26,8 +26,8 @@ impl<F, A> fmt::Debug for Native<F, A> {
     }
 }
 
-/// A kernel in any Rust, with its arguments, a tuple: for what the kernel language does not have. It runs on
-/// processors alone.
+/// A kernel in any Rust, with its arguments, a tuple: for algorithms that the kernel language cannot express. It runs
+/// on processors alone.
 ///
 /// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the arguments](crate::kernel).
 /// See [`bind`](crate::bind) for an example.
@@ -104,7 +104,7 @@ where
         // partitions hand out the parts of its groups.
         let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
         let bound = self.function.bind(views);
-        // SAFETY: each group is run once, which is what `run` asks its own caller for.
+        // SAFETY: each group is run once: `run` asks its own caller for that.
         Ok(unsafe { bound.run(division, limits, groups, scratch) })
     }
 

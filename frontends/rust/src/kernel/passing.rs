@@ -8,15 +8,15 @@ use quipu_scheduler::{ErrorKind, Passed, PassedParameter, Result};
 use std::any::Any;
 use std::mem::MaybeUninit;
 
-/// The lengths of a kernel's shared arrays, for what is passed to it.
+/// The lengths of a kernel's shared arrays, from the values that are passed to it.
 pub(crate) type Lengths<const D: usize> = fn(&[&dyn Any], WorkDivision<D>) -> Option<Vec<usize>>;
 
-/// What has been gathered so far.
+/// The parameters that have been gathered so far.
 #[doc(hidden)]
 pub struct Passing<'a> {
     arguments: std::slice::Iter<'a, Argument<'a>>,
     passed: &'a mut Passed,
-    /// What the lengths of shared arrays may depend on, if there are any.
+    /// The values that lengths of shared arrays may depend on, if there are any.
     known: Option<Vec<Box<dyn Any>>>,
 }
 

@@ -1,4 +1,4 @@
-//! A kernel with what a command keeps of its arguments, in any form.
+//! A kernel with the parts of its arguments that a command keeps, in any form.
 
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
 use quipu_scheduler::access::Argument as PackedArgument;
@@ -8,7 +8,7 @@ use std::any::{Any, TypeId};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A kernel with what a command keeps of its arguments.
+/// A kernel with the parts of its arguments that a command keeps.
 #[doc(hidden)]
 pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// The kernel's name.
@@ -17,7 +17,7 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// Runs work-groups of a launch.
     ///
     /// # Errors
-    /// If an argument is not what the kernel needs; inside, what stopped a group.
+    /// If an argument does not suit the kernel; inside, the fault that stopped a group.
     ///
     /// # Safety
     /// The arguments are the command's, valid in their modes. Otherwise as [`GroupKernel::run_groups`].
@@ -33,13 +33,13 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
     /// Refuses a division whose blocks are not as the kernel's attribute says.
     ///
     /// # Errors
-    /// Says what to write.
+    /// If the kernel cannot be run in such blocks: the error says how to write the division.
     #[inline]
     fn check_blocks(&self, _division: &WorkDivision<D>) -> Result<()> {
         Ok(())
     }
 
-    /// Which of its arguments are in memory: a bit for each, from the lowest.
+    /// The arguments that are in memory: a bit for each, from the lowest.
     #[inline]
     fn places(&self) -> u64 {
         u64::MAX
@@ -57,15 +57,15 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         None
     }
 
-    /// That code's name.
+    /// The name of the code that a driver compiles.
     fn key(&self) -> CodeKey {
         CodeKey::of::<Self>(D as u64)
     }
 
-    /// That code.
+    /// The code that a driver compiles.
     ///
     /// # Errors
-    /// Says what of the kernel has no source, and where.
+    /// If a part of the kernel has no source: the error says which, and where.
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
         Err(ErrorKind::Kernel {
             what: format!("the source of kernel '{}'", self.name()),
@@ -74,7 +74,7 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         .into())
     }
 
-    /// Adds what is passed to that code.
+    /// Passes the arguments to that code.
     ///
     /// # Errors
     /// If it cannot be passed.

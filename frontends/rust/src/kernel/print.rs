@@ -1,4 +1,4 @@
-//! The source of kernels, for who wants to see it: what `#[kernel]` made, in the languages of devices.
+//! The source of kernels, to be read: the code that `#[kernel]` made, in the languages of devices.
 //!
 //! ```
 //! use quipu::kernel::print::{self, Dialect, IndexWidth, Options};
@@ -38,12 +38,13 @@ use crate::{Error, ErrorKind, Result};
 /// The source of a kernel, by its type, in the intermediate representation: [`Module::print`] writes it down.
 ///
 /// # Errors
-/// Says what of the kernel has no source, and where.
+/// If a part of the kernel has no source: the error says which, and where.
 pub fn module<K: Entry<D>, const D: usize>() -> std::result::Result<Module, BuildError> {
     K::module()
 }
 
-/// Kernels by name, for a program that shows what devices are given of them: [`Kernels::command`] does what `quipu kernel` does.
+/// Kernels by name, for a program that shows their sources for devices: [`Kernels::command`] is the `quipu kernel` of
+/// such a program.
 #[derive(Debug, Clone, Default)]
 pub struct Kernels(Vec<Kernel>);
 
@@ -56,7 +57,7 @@ struct Kernel {
     module: fn() -> std::result::Result<Module, BuildError>,
 }
 
-/// What [`Kernels::command`] takes.
+/// The usage of [`Kernels::command`].
 const USAGE: &str =
     "list, or print NAME [--dialect c99|opencl|cuda] [--index-width 32|64] [--lines]";
 
@@ -79,7 +80,7 @@ impl Kernels {
         self
     }
 
-    /// Does what the arguments of a command say, and gives what there is to show:
+    /// Carries out a command with these arguments, and gives the text to show:
     ///
     /// * `list`, or nothing: names the kernels, each with its type.
     /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with `--dialect opencl` or

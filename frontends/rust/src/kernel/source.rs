@@ -17,16 +17,16 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 /// Each kernel that was launched on a processor, and why it has no source.
 static MADE: LazyLock<Mutex<HashMap<CodeKey, Option<Error>>>> = LazyLock::new(Mutex::default);
 
-/// Whether sources of kernels are made that a processor runs.
+/// True if sources of kernels are made that a processor runs.
 pub(crate) fn are_checked() -> bool {
     match CHECK.get() {
         Ok(Some(check)) => check,
-        // What the environment says wrongly, the launch says.
+        // A wrong value in the environment is the launch's error.
         Ok(None) | Err(_) => cfg!(debug_assertions),
     }
 }
 
-/// Whether a kernel without a source is refused.
+/// True if a kernel without a source is refused.
 fn is_checking() -> bool {
     matches!(CHECK.get(), Ok(Some(true)))
 }

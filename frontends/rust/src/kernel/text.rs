@@ -1,8 +1,8 @@
 //! Kernels in a language of devices, written by hand.
 //!
-//! OpenCL's devices compile the text themselves. Devices that run native code run what [`quipu_clc`] makes of it: it is read
-//! when a kernel of it is first launched there, and a kernel is compiled for each size of block that it is launched with.
-//! A module of SPIR-V runs on these alone.
+//! OpenCL's devices compile the text themselves. Devices that run native code run the code that [`quipu_clc`] makes
+//! of it: the text is read when a kernel of it is first launched there, and a kernel is compiled for each size of
+//! block that it is launched with. A module of SPIR-V runs on these alone.
 
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::Launch;
@@ -84,7 +84,7 @@ impl Program {
     /// by that.
     ///
     /// # Errors
-    /// What the compiler says of the text, with its lines; if the machine has no such compiler.
+    /// The compiler's messages on the text, with its lines; or that the machine has no such compiler.
     pub fn kernels(&self) -> Result<&[KernelInfo]> {
         Ok(self.native()?.kernels())
     }
@@ -188,15 +188,16 @@ pub enum TextArgument<'b> {
 
 impl TextKernel {
     /// The kernel with arguments, a tuple, to be [launched](crate::Queue::launch): buffers and views for pointers to
-    /// global memory, which say by `&` and `&mut` what the kernel reads and writes, and values for values.
+    /// global memory, whose `&` and `&mut` say which memory the kernel reads and writes, and values for values.
     ///
-    /// A launch over a number of elements has a thread for each, and more where the last block is not full; so a kernel
-    /// compares its thread's number with what there is. Devices that have no compiler for the language refuse it; so do
-    /// processors on a machine without LLVM. What the compiler says of the text, with its lines, is the launch's error.
+    /// A launch over a number of elements has a thread for each, and more where the last block is not full; so a
+    /// kernel compares its thread's number with the number of elements. Devices that have no compiler for the
+    /// language refuse it; so do processors on a machine without LLVM. The compiler's messages on the text, with its
+    /// lines, are the launch's error.
     ///
     /// # Safety
-    /// The kernel has as many parameters, of these types; it stays within the elements of its arguments, writes only what
-    /// is passed to be written, and only what is a value of its type; its threads do not race.
+    /// The kernel has as many parameters, of these types; it stays within the elements of its arguments, writes only
+    /// memory that is passed to be written, and there only values of its type; its threads do not race.
     #[must_use = "a kernel does nothing before it is launched"]
     pub unsafe fn call<A>(&self, arguments: A) -> TextCall<A> {
         TextCall {
@@ -242,23 +243,23 @@ impl<A> fmt::Debug for TextCall<A> {
 /// Arguments of a call of a text's kernel: a tuple, or a list.
 #[doc(hidden)]
 pub trait TextArguments<'b> {
-    /// What the command keeps of them.
+    /// The part of them that the command keeps.
     type Kept: TextKept;
 
-    /// What the command keeps; what it accesses is added to `accesses`, in order.
+    /// Gives the part that the command keeps, and adds its accesses to `accesses`, in order.
     ///
     /// # Errors
     /// If one cannot be an argument.
     fn keep(self, accesses: &mut Accesses<'b>) -> Result<Self::Kept>;
 }
 
-/// What a command keeps of arguments of a text's kernel.
+/// The part that a command keeps of arguments of a text's kernel.
 #[doc(hidden)]
 pub trait TextKept: Send + Sync + 'static {
-    /// Which of them are in memory: as [`Stored::PLACES`].
+    /// The arguments that are in memory: as [`Stored::PLACES`].
     fn places(&self) -> u64;
 
-    /// What is passed for them.
+    /// Passes them to the kernel.
     fn pass(&self, to: &mut Passing<'_>);
 }
 
@@ -449,7 +450,7 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     ) -> Result<std::result::Result<(), KernelError>> {
         let mut passed = Passed::default();
         self.pass(&[], division, &mut passed)?;
-        // SAFETY: the arguments are the launch's, and each group is run once, as `run` asks; who called the kernel
+        // SAFETY: the arguments are the launch's, and each group is run once, as `run` asks; the caller of the kernel
         // vouches for its code.
         unsafe { self.kernel.run_native(&passed, arguments, groups) }?;
         Ok(Ok(()))

@@ -10,7 +10,7 @@ use quipu_scheduler::driver::Driver;
 use quipu_scheduler::{Result, process};
 use std::sync::Arc;
 
-/// What a platform is to consist of.
+/// The drivers of a platform to be built.
 #[must_use = "a platform is made by `build`"]
 pub struct PlatformBuilder {
     embedded: bool,
@@ -53,11 +53,10 @@ impl PlatformBuilder {
         self
     }
 
-    /// Whether the devices of the system's OpenCL loader are listed. Without a
-    /// word of it they are, unless `QUIPU_OPENCL` is `off` or the embedded drivers
-    /// are left out. A machine without a loader has none, which is no error;
-    /// [`Platform::unavailable`] says why, of a platform that was
-    /// [built](PlatformBuilder::build_available) with it.
+    /// Sets whether the devices of the system's OpenCL loader are listed. Without this call they are, unless
+    /// `QUIPU_OPENCL` is `off` or the embedded drivers are left out. A machine without a loader has none, which is no
+    /// error; [`Platform::unavailable`] says why, of a platform that was [built](PlatformBuilder::build_available)
+    /// with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -72,11 +71,10 @@ impl PlatformBuilder {
         self
     }
 
-    /// Whether the devices of the system's CUDA driver are listed. Without a word
-    /// of it they are, unless `QUIPU_CUDA` is `off` or the embedded drivers are left
-    /// out. A machine without such a driver has none, which is no error;
-    /// [`Platform::unavailable`] says why, of a platform that was
-    /// [built](PlatformBuilder::build_available) with it.
+    /// Sets whether the devices of the system's CUDA driver are listed. Without this call they are, unless
+    /// `QUIPU_CUDA` is `off` or the embedded drivers are left out. A machine without such a driver has none, which is
+    /// no error; [`Platform::unavailable`] says why, of a platform that was [built](PlatformBuilder::build_available)
+    /// with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -181,8 +179,7 @@ impl PlatformBuilder {
         Ok(platform)
     }
 
-    /// The platform of those drivers that can be started and have a device, for
-    /// programs that take what there is;
+    /// The platform of those drivers that can be started and have a device, for programs that take any drivers;
     /// [`Platform::unavailable`] lists the others, with the reasons.
     ///
     /// ```
@@ -222,7 +219,8 @@ impl PlatformBuilder {
         platform
     }
 
-    /// Why not all that is asked for can be had, as far as it is known before anything is started.
+    /// The drivers that are asked for and cannot be had, with the reasons, as far as these are known before anything
+    /// is started.
     fn refusals(&self) -> Vec<Unavailable> {
         if let Err(error) = process::check() {
             return vec![Unavailable {

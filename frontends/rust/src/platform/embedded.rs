@@ -87,7 +87,7 @@ pub(super) fn node_devices(names: &[String], may_ask: bool) -> Vec<Started> {
     driver.into_iter().chain(errors).collect()
 }
 
-/// Why the nodes that the environment asks for are not there.
+/// The nodes that the environment asks for, as not there, with the reason.
 #[cfg(not(feature = "remote"))]
 pub(super) fn without_nodes() -> Vec<Started> {
     let asked = quipu_environment::NODES.get().ok().flatten();

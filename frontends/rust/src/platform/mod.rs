@@ -8,12 +8,9 @@
 //! (`QUIPU_CPU_WORKERS`, `QUIPU_CPU_PIN`), and sleeps when it has nothing to do.
 //! A platform that asks for [a pool of its own](PlatformBuilder::cpu) gets one.
 //!
-//! The OpenCL driver is one per process as well, with every device of the
-//! system's loader, as the first platform found them. Finding them loads the
-//! vendors' libraries, which is most of what a process's first platform costs:
-//! about 45 ms with PoCL 3.1 on two cores, under 1 ms without a loader. A
-//! program that has no use for them says so ([`PlatformBuilder::opencl`]), or its
-//! user does: `QUIPU_OPENCL=off`.
+//! The OpenCL driver is one per process as well, with every device of the system's loader, as the first platform
+//! found them. Finding them loads the vendors' libraries, which is most of the cost of a process's first platform. A
+//! program that has no use for them says so ([`PlatformBuilder::opencl`]), or its user does: `QUIPU_OPENCL=off`.
 //!
 //! So is the CUDA driver ([`PlatformBuilder::cuda`], `QUIPU_CUDA=off`). A GPU of
 //! NVIDIA's is then a device of two drivers, which [`Device::driver_name`] tells
@@ -41,13 +38,13 @@ pub struct Platform {
 pub struct Unavailable {
     /// The driver's name; `environment`, if a variable that concerns no single driver makes no sense.
     pub driver: &'static str,
-    /// Why it gives none.
+    /// The reason for which it gives none.
     pub error: Error,
 }
 
 impl Platform {
-    /// The platform of the embedded drivers: the CPU pool, the serial device, and
-    /// what there is of CUDA and OpenCL.
+    /// The platform of the embedded drivers: the CPU pool, the serial device, and the CUDA and OpenCL drivers, if the
+    /// system has them.
     ///
     /// # Errors
     /// If the pool cannot be started: an option in the environment makes no

@@ -1,14 +1,12 @@
 //! Transfers of memory that is borrowed: in calls that wait, and in scopes that
 //! do at their end.
 //!
-//! What is borrowed has to be given back, whatever happens: a future may be
-//! leaked, and a wait may find that it could never end. So a command does not
-//! hold borrowed memory; it holds a [`Lease`] on it. The scope takes all leases
-//! back before it returns: a command that comes too late finds nothing, and
-//! fails; one that is just copying is waited for. That holds for a command that
-//! the scope never heard of, too, as a blocking queue has those that it cannot
-//! wait for: a lease ends with its [`Lessor`]. Devices with memory of their own copy to and from memory that their commands own instead, and the scope
-//! copies between that and what is borrowed.
+//! Borrowed memory has to be given back, whatever happens: a future may be leaked, and a wait may find that it could
+//! never end. So a command does not hold borrowed memory; it holds a [`Lease`] on it. The scope takes all leases back
+//! before it returns: a command that comes too late finds nothing, and fails; one that is just copying is waited for.
+//! That holds for a command that the scope never heard of, too, as a blocking queue has those that it cannot wait
+//! for: a lease ends with its [`Lessor`]. Devices with memory of their own copy to and from memory that their
+//! commands own instead, and the scope copies between that and the borrowed memory.
 
 use super::Queue;
 use super::content::{Content, HostTransfer};
@@ -29,8 +27,7 @@ pub(super) struct Lease(Mutex<Option<Pointer>>);
 
 struct Pointer(*mut u8);
 
-// SAFETY: used under the lease's lock only, while what it points to is borrowed
-// by whoever made the lease.
+// SAFETY: used under the lease's lock only, while the memory that it points to is borrowed by the maker of the lease.
 unsafe impl Send for Pointer {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,8 +86,7 @@ impl<T> Destination<T> {
         unsafe { std::slice::from_raw_parts_mut(self.0, self.1) }
     }
 
-    /// Checks what was read: bits that are no value of the type become zero, and
-    /// are an error.
+    /// Checks the elements that were read: bits that are no value of the type become zero, and are an error.
     ///
     /// # Safety
     /// As [`Destination::as_mut`].
@@ -115,8 +111,7 @@ type Settle = Box<dyn FnOnce(bool) -> Result<()> + Send>;
 struct Borrowed {
     event: Event,
     lessor: Option<Lessor>,
-    /// What is left to do when the memory is the scope's again; is told whether
-    /// the command has succeeded.
+    /// The work that is left when the memory is the scope's again. Its argument says whether the command has succeeded.
     settle: Option<Settle>,
 }
 
@@ -129,7 +124,7 @@ impl Borrowed {
     }
 }
 
-/// Where commands may use borrowed memory; see [`Queue::scope`].
+/// A scope in which commands may use borrowed memory; see [`Queue::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     queue: &'env Queue,
     borrowed: Mutex<Vec<Borrowed>>,
@@ -288,7 +283,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         event
     }
 
-    /// Waits for every command and takes back what they borrowed.
+    /// Waits for every command and takes back their borrowed memory.
     fn end(&self) -> Result<()> {
         let mut result = Ok(());
         let borrowed = std::mem::take(&mut *lock(&self.borrowed));
@@ -336,8 +331,7 @@ impl Queue {
     /// # Ok(()) }
     /// ```
     ///
-    /// What is borrowed cannot be looked at before the scope has ended, nor may
-    /// it be gone before:
+    /// Borrowed memory cannot be looked at before the scope has ended, nor may it be gone before:
     ///
     /// ```compile_fail,E0502
     /// # use quipu::prelude::*;
@@ -362,9 +356,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// The first error of a command of the scope, or that waiting here could
-    /// never end. In the latter case what could not be waited for will not be
-    /// done.
+    /// The first error of a command of the scope, or that waiting here could never end. In the latter case the
+    /// commands that could not be waited for will not be done.
     pub fn scope<'env, R>(
         &'env self,
         body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,

@@ -84,7 +84,7 @@ impl Content {
     }
 }
 
-/// Enqueues what a transfer does with its bytes.
+/// Enqueues the work of a transfer on its bytes.
 fn enqueue(
     queue: &Queue,
     task: impl FnOnce(&[RawArgument]) -> Result<()> + Send + 'static,
@@ -95,7 +95,7 @@ fn enqueue(
     if queue.device().properties().memory == MemorySpace::Host {
         return queue.core().host_task(task, request).map_err(named);
     }
-    // The device's driver would bring all bytes to the host: what is in use is brought there by migrations.
+    // The device's driver would bring all bytes to the host: migrations bring those in use.
     let count = request.accesses.len();
     let task = move |lent: &HostLease| {
         let arguments: Result<SmallVec<[RawArgument; 4]>> =
@@ -107,7 +107,7 @@ fn enqueue(
     Ok(turn.event)
 }
 
-/// How much of a buffer is in use, as seen from an access to it.
+/// The part of a buffer that is in use, as seen from an access to it.
 #[derive(Clone, Copy)]
 struct Limit {
     offset: u64,
@@ -127,7 +127,8 @@ impl Limit {
     }
 }
 
-/// What is written wholly need not be brought there first.
+/// The access of a write, which overwrites if it is dense: memory that is written wholly need not be brought there
+/// first.
 fn written(access: Access<'_>, dense: bool) -> Access<'_> {
     let mode = if dense {
         AccessMode::Overwrite
@@ -237,7 +238,7 @@ impl HostTransfer {
     }
 }
 
-/// Copies rows, and zeros in place of what lies beyond the limits of either side.
+/// Copies rows, and zeros in place of bytes beyond the limits of either side.
 ///
 /// # Safety
 /// The rows lie within valid memory on both sides, which nobody else uses.

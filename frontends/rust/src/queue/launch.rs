@@ -20,10 +20,9 @@ use quipu_scheduler::{
 use std::any::TypeId;
 use std::marker::PhantomData;
 
-/// What a launch can be divided by: a [`WorkDivision`] (or what its constructors
-/// return), which is checked against the device's limits, or a number of elements (or an extent of them in several
-/// dimensions), for which the division that suits the device is found. These are the elements of each output that the
-/// threads own parts of.
+/// The size or division of a launch: a [`WorkDivision`] (or a result of its constructors), which is checked against
+/// the device's limits, or a number of elements (or an extent of them in several dimensions), for which the division
+/// that suits the device is found. These are the elements of each output that the threads own parts of.
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -114,9 +113,9 @@ impl IntoDivision<1> for usize {
     }
 }
 
-/// Where the body of a launch goes.
+/// The destination of a launch's body.
 pub(crate) trait Enqueue {
-    /// What there is of it then.
+    /// The result of enqueuing it.
     type Output;
 
     /// Has it go there.
@@ -167,8 +166,9 @@ impl Enqueue for Posting {
 
 type Boxed<const D: usize> = LaunchBody<Box<dyn Prepared<D>>, D>;
 
-/// Has what launches of up to three dimensions have in common compiled with this crate, and in a debug build what many kernels have,
-/// where it is not optimised: rustc takes from there what is generic, and crates with kernels need not compile it again.
+/// Has the code that launches of up to three dimensions have in common compiled with this crate, where it is not
+/// optimised, and in a debug build the code of many kernels, too. rustc takes generic code from there, and crates
+/// with kernels need not compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {
@@ -210,14 +210,13 @@ fn rows_of<P: Prepared<D>, const D: usize>(
 }
 
 impl Queue {
-    /// Launches a kernel: a [call](crate::kernel::Call) of what `#[kernel]` made, or a
-    /// [native](crate::native) one.
+    /// Launches a kernel: a [call](crate::kernel::Call) of one that `#[kernel]` made, or a [native](crate::native) one.
     ///
     /// `division` says how the work is divided: by a number of elements, or an
     /// array of numbers for several dimensions, or by a [`WorkDivision`]. A number of elements is the length of each
     /// output that the threads own parts of: else the launch is refused.
     ///
-    /// What a kernel writes it has for itself:
+    /// A kernel has the memory that it writes for itself:
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -261,8 +260,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// If the device cannot run the kernel or the division, the elements are not those of an output, what is written overlaps
-    /// another argument, a buffer is mapped or of another context, or the device is lost.
+    /// If the device cannot run the kernel or the division, the elements are not those of an output, a written
+    /// argument overlaps another, a buffer is mapped or of another context, or the device is lost.
     #[inline]
     pub fn launch<'b, const D: usize>(
         &self,
@@ -285,9 +284,9 @@ impl Queue {
         self.prepare(division, call, Posting)
     }
 
-    /// What a kernel is on the queue's device, as its compiler has made it: registers, memory, threads that a block can have.
-    /// Nothing is launched. The kernel is compiled for indices of 32 bits, which takes as long as it takes, if it was not yet for a
-    /// launch. On devices that run native code, what they say of all kernels.
+    /// The attributes of a kernel on the queue's device, as its compiler has made it: registers, memory, threads that
+    /// a block can have. Nothing is launched. The kernel is compiled for indices of 32 bits, which takes as long as
+    /// it takes, if it was not yet for a launch. Devices that run native code give the same for all kernels.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -325,8 +324,8 @@ impl Queue {
         self.device().core().kernel_attributes(&body)
     }
 
-    /// Makes a launch's body and has it enqueued. Always inlined: what it makes
-    /// is then made where the core wants it.
+    /// Makes a launch's body and has it enqueued. Always inlined: the body is then made in the memory where the core
+    /// wants it.
     #[inline(always)]
     pub(crate) fn prepare<'b, L: Launch<'b, D>, E: Enqueue, const D: usize>(
         &self,
@@ -396,7 +395,7 @@ impl Queue {
         enqueued.map_err(|error| placed(error, places))
     }
 
-    /// Refuses what the device cannot run, or what would race with itself.
+    /// Refuses a launch that the device cannot run, or that would race with itself.
     #[inline(always)]
     fn check_launch<P: Prepared<D>, const D: usize>(
         &self,
@@ -415,10 +414,8 @@ impl Queue {
         })
     }
 
-    /// Calls a closure for every element of `output`, in parallel, with its index
-    /// and the other arguments, which are read. A closure is native code, which
-    /// processors of this machine run; what GPUs run as well is a
-    /// `#[kernel]`.
+    /// Calls a closure for every element of `output`, in parallel, with its index and the other arguments, which are
+    /// read. A closure is native code, which processors of this machine run; for GPUs, write a `#[kernel]`.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -493,11 +490,11 @@ impl Queue {
         };
         let groups = division.block_count() as u64;
         let enqueued = enqueue(self.core(), body, groups, &self.request(&accesses));
-        // What is written comes first.
+        // The written buffer comes first.
         enqueued.map_err(|error| placed(error, 1 | A::Stored::PLACES << 1))
     }
 
-    /// Refuses what the queue's device cannot run, because it runs no native code.
+    /// Refuses a kernel that the queue's device cannot run, because it runs no native code.
     #[inline]
     fn needs_native_code(&self, kernel: &str) -> Result<()> {
         if self.shared.runs_native_code {

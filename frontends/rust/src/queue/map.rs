@@ -57,8 +57,8 @@ impl Queue {
         self.reserve(buffer, AccessMode::ReadWrite, ())
     }
 
-    /// As [`Queue::map`], of a view: its elements are found by their positions, or row by
-    /// row. What lies between its rows is mapped with it.
+    /// As [`Queue::map`], of a view: its elements are found by their positions, or row by row. The elements between
+    /// its rows are mapped with it.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -121,7 +121,7 @@ pub struct Mapping<G: Guard> {
     reservation: Option<Reservation>,
     /// The event, once the reservation was taken.
     over: Option<Event>,
-    /// What the guard needs to know, until it is made.
+    /// The shape that the guard needs, until it is made.
     shape: Option<G::Shape>,
 }
 
@@ -138,7 +138,7 @@ mod sealed {
     use quipu_scheduler::memory::mapping::Hold;
 
     pub trait Guard: Sized {
-        /// What it needs to know besides where its bytes are.
+        /// The facts that it needs besides the place of its bytes.
         type Shape: Send + Sync + Unpin + 'static;
 
         fn new(hold: Hold, shape: Self::Shape) -> Result<Self>;
@@ -169,8 +169,7 @@ impl<G: Guard> Mapping<G> {
     /// Waits for the mapping.
     ///
     /// # Errors
-    /// That what should have written the buffer failed, that there is no memory,
-    /// or that waiting here could never end.
+    /// If the command that should have written the buffer failed, there is no memory, or waiting here could never end.
     pub fn wait(mut self) -> Result<G> {
         Waitable::event(&self).wait_over()?;
         self.take()
@@ -357,19 +356,19 @@ macro_rules! guards_nd {
                 self.layout.extent()
             }
 
-            /// Where its elements are in [`elements`](Self::elements).
+            /// The positions of its elements in [`elements`](Self::elements).
             #[must_use]
             pub fn layout(&self) -> &Layout<D> {
                 &self.layout
             }
 
-            /// How many bytes neighbours along each dimension are apart.
+            /// The distance of neighbours along each dimension, in bytes.
             #[must_use]
             pub fn pitch(&self) -> [usize; D] {
                 self.layout.pitch::<T>()
             }
 
-            /// All that is mapped, with what lies between the rows.
+            /// All mapped elements, with those between the rows.
             #[must_use]
             pub fn elements(&self) -> &[T] {
                 &self.elements

@@ -14,11 +14,10 @@
 //!
 //! `scratch` has memory for algorithms of several commands.
 //!
-//! Hazards are tracked between all queues of a context, in-order or not: two
-//! commands of which one writes what the other touches never run at the same
-//! time, and run in the order in which they were enqueued. That is what lets
-//! the API be safe. An in-order queue adds that its commands have the effects,
-//! and show the host their ends, in order; an out-of-order queue adds nothing.
+//! Hazards are tracked between all queues of a context, in-order or not: two commands, one of which writes bytes that
+//! the other touches, never run at the same time, and run in the order in which they were enqueued. That lets the API
+//! be safe. An in-order queue adds that its commands have the effects, and show the host their ends, in order; an
+//! out-of-order queue adds nothing.
 
 mod borrow;
 mod content;
@@ -46,8 +45,8 @@ use quipu_scheduler::{Access, Event, QueueOptions, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// A queue of a device in a context. Cheap to clone; clones are the same queue.
-/// When the last is dropped, what is in it still runs.
+/// A queue of a device in a context. Cheap to clone; clones are the same queue. When the last is dropped, the
+/// commands in it still run.
 #[derive(Clone)]
 pub struct Queue {
     shared: Arc<QueueInner>,
@@ -62,9 +61,9 @@ pub(crate) struct QueueInner {
     limits: &'static AcceleratorLimits,
     /// Memory for the next scratch buffers.
     scratch: scratch::Kept,
-    /// Whether the device's driver does.
+    /// True if the device's driver runs native code.
     runs_native_code: bool,
-    /// Whether the first launch of a kernel here makes its source, too.
+    /// True if the first launch of a kernel here makes its source, too.
     checks_sources: bool,
 }
 
@@ -99,7 +98,7 @@ impl Queue {
         &self.shared.core
     }
 
-    /// Whether the device's driver runs native code.
+    /// True if the device's driver runs native code.
     pub(crate) fn runs_native_code(&self) -> bool {
         self.shared.runs_native_code
     }
@@ -126,13 +125,13 @@ impl Queue {
         &self.shared.context
     }
 
-    /// What its device allows and prefers of a work division.
+    /// Its device's limits and preferences for work divisions.
     #[must_use]
     pub fn limits(&self) -> &AcceleratorLimits {
         self.shared.limits
     }
 
-    /// What kind of queue it is.
+    /// The options that it was made with.
     #[must_use]
     pub fn options(&self) -> &QueueOptions {
         self.core().shared().options()

@@ -1,5 +1,5 @@
-//! One-way commands: enqueued for their effect, without a future. A failure is
-//! seen by whoever reads what they should have written.
+//! One-way commands: enqueued for their effect, without a future. Readers of the memory that they should have written
+//! see a failure.
 
 use super::Queue;
 use crate::buffer::Buffer;
@@ -38,8 +38,7 @@ impl Queue {
         self.host_task(task).map(drop)
     }
 
-    /// As [`Queue::try_host_task`], one-way: an error fails what depends on the
-    /// task, and is lost else.
+    /// As [`Queue::try_host_task`], one-way: an error fails the commands that depend on the task, and is lost else.
     ///
     /// # Errors
     /// As [`Queue::try_host_task`].

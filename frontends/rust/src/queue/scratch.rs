@@ -1,5 +1,5 @@
-//! Scratch buffers: what an algorithm needs from one of its commands to the next, kept by the queue for the next algorithm that
-//! needs as much.
+//! Scratch buffers: memory that an algorithm needs from one of its commands to the next. The queue keeps it for the
+//! next algorithm that needs as much.
 
 use super::{Queue, QueueInner};
 use crate::buffer::Buffer;
@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many buffers a queue keeps, and how many bytes they have together: above either, the one that was kept first goes.
+/// The most buffers that a queue keeps, and the most bytes that they have together: above either, the one that was
+/// kept first goes.
 const MOST_BUFFERS: usize = 16;
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -40,8 +41,9 @@ impl Kept {
     }
 }
 
-/// A buffer for what commands hand to later commands of the same algorithm: [`Queue::scratch`]. When it is dropped, its memory stays
-/// with the queue, and the next scratch buffer of the same size takes it; so may what a clone or a slice of it still names.
+/// A buffer for values that commands hand to later commands of the same algorithm: [`Queue::scratch`]. When it is
+/// dropped, its memory stays with the queue, and the next scratch buffer of the same size takes it; so may the memory
+/// that a clone or a slice of it still names.
 #[must_use]
 pub struct Scratch<T: Element> {
     buffer: Buffer<T>,
@@ -73,8 +75,8 @@ impl<T: Element> Drop for Scratch<T> {
 }
 
 impl Queue {
-    /// A buffer of so many elements for what an algorithm's commands hand to its later ones. What it holds is not defined: a command
-    /// has to write an element before another reads it.
+    /// A buffer of so many elements for values that an algorithm's commands hand to its later ones. Its content is
+    /// not defined: a command has to write an element before another reads it.
     ///
     /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of scratch buffers that were dropped
     /// (16 of them and 16 MiB at most). Commands that still use it go first, as with any buffer. A queue whose commands may overtake

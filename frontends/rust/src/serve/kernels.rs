@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The kernels that a program serves: clients that were built with the same ones launch them there.
 ///
-/// What a client passes is checked against a kernel's parameters, so safe kernels can be served as they are. `unsafe` code in a kernel
-/// has to be right for whatever is passed to it.
+/// A client's arguments are checked against a kernel's parameters, so safe kernels can be served as they are.
+/// `unsafe` code in a kernel has to be right for any arguments.
 ///
 /// ```
 /// use quipu::prelude::*;
@@ -45,7 +45,7 @@ pub struct Kernels(Vec<Kernel>);
 struct Kernel {
     name: &'static str,
     module: fn() -> std::result::Result<Module, BuildError>,
-    /// What clients call it, once that was asked for.
+    /// The name by which clients know it, once that was asked for.
     known_as: OnceLock<Result<Name>>,
     maker: Maker,
 }
@@ -90,8 +90,9 @@ impl Kernels {
         self
     }
 
-    /// With the kernel of a call, for those whose types have no name, as a [`kernel_closure!`](crate::prelude::kernel_closure)'s.
-    /// The call is never made: what would be passed is said by its type.
+    /// With the kernel of a call, for those whose types have no name, as a
+    /// [`kernel_closure!`](crate::prelude::kernel_closure)'s. The call is never made: its type says which arguments
+    /// it would have.
     ///
     /// ```
     /// use quipu::prelude::*;
@@ -129,7 +130,7 @@ impl Kernels {
         self
     }
 
-    /// How many there are.
+    /// The number of kernels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -141,10 +142,10 @@ impl Kernels {
         self.0.is_empty()
     }
 
-    /// Finds out what clients call them.
+    /// Finds out the names by which clients know them.
     ///
     /// # Errors
-    /// If one has no source, by which it would be known: says what of it, and where.
+    /// If one has no source, by which it would be known: says which part of it, and where.
     pub fn check(&self) -> Result<()> {
         self.0
             .iter()
@@ -170,7 +171,7 @@ impl Natives for Kernels {
     }
 }
 
-/// What is passed in a call that is never made: there is no value of it. See [`Kernels::with_that_of`].
+/// An argument of a call that is never made: there is no value of it. See [`Kernels::with_that_of`].
 #[derive(Clone, Copy, Debug)]
 pub enum Unpassed {}
 
@@ -230,7 +231,7 @@ where
 struct ClientLaunch<P, const D: usize> {
     body: LaunchBody<P, D>,
     checks: Vec<ElementCheck>,
-    /// What they have said.
+    /// Their result.
     checked: OnceLock<Result<()>>,
 }
 
@@ -278,7 +279,7 @@ unsafe impl<P: Prepared<D>, const D: usize> PortableKernel for ClientLaunch<P, D
     }
 
     fn pass(&self, arguments: &[Argument<'_>], passed: &mut Passed) -> Result<()> {
-        // The lengths of shared arrays are computed by code of the program's, from what the client has passed.
+        // The lengths of shared arrays are computed by code of the program's, from the client's arguments.
         catch_unwind(AssertUnwindSafe(|| self.body.pass(arguments, passed))).unwrap_or_else(|_| {
             Err(ErrorKind::Panicked {
                 what: format!("kernel '{}'", self.name()),

@@ -1,11 +1,11 @@
 //! A program that serves: this machine's devices and the program's own kernels, for clients over the network. It takes the feature
 //! `serve`.
 //!
-//! A program with `#[kernel]`s offers them ([`Kernels`]), and a client that was built with the same ones launches them here as it
-//! launches them on any device: natively on processors, so no compiler is needed on the machine, and on its other devices as
-//! their drivers print them. A kernel is known by a hash of its code and of the layout of what is passed to it: if client and
-//! node were built from different versions of it, its launches fail and say so. Clients also run OpenCL C here, on
-//! devices that have a compiler for it, as with `quipu serve`.
+//! A program with `#[kernel]`s offers them ([`Kernels`]), and a client that was built with the same ones launches
+//! them here as it launches them on any device: natively on processors, so no compiler is needed on the machine, and
+//! on its other devices as their drivers print them. A kernel is known by a hash of its code and of the layout of its
+//! parameters: if client and node were built from different versions of it, its launches fail and say so. Clients
+//! also run OpenCL C here, on devices that have a compiler for it, as with `quipu serve`.
 //!
 //! ```no_run
 //! use quipu::prelude::*;

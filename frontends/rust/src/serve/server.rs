@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a stranger has until it has said hello.
+/// The time within which a stranger has to say hello.
 const HELLO: Duration = Duration::from_secs(60);
 
 /// Says to a process that it is for one session.
@@ -58,7 +58,7 @@ pub fn offered(platform: &Platform) -> Vec<Device> {
 
 type Devices = Box<dyn Fn() -> Result<Vec<Device>>>;
 
-/// What a program serves, and how: see the [module](crate::serve).
+/// The settings of a program that serves: see the [module](crate::serve).
 #[must_use = "nothing is served before it is started"]
 pub struct Server {
     kernels: Kernels,
@@ -105,19 +105,20 @@ impl Server {
         }
     }
 
-    /// Where to listen, as `host:port`; port 0 is one that is free.
+    /// Sets the address to listen at, as `host:port`; port 0 is one that is free.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = address.into();
         self
     }
 
-    /// Where clients reach it, as `host:port`, or several with commas between them, if that is not at the machine's own addresses.
+    /// Sets the address at which clients reach it, as `host:port`, or several with commas between them, if that is
+    /// not at the machine's own addresses.
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertised = Some(address.into());
         self
     }
 
-    /// What the node is called; as the machine is without it.
+    /// Sets the node's name; without it, the machine's.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -130,29 +131,31 @@ impl Server {
         self
     }
 
-    /// How much of what a client may have, for how long a session is kept after its connection is lost
-    /// ([`Limits::patience`]), and for how long a kernel may run ([`Limits::run_time`]).
+    /// Sets the limits of a client's use, the time that a session is kept after its connection is lost
+    /// ([`Limits::patience`]), and the time that a kernel may run ([`Limits::run_time`]).
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where other nodes find this one, that a client uses together with it; without it, where the client has found it.
+    /// Sets the address at which other nodes that a client uses find this one; without it, the address at which the
+    /// client has found it.
     pub fn peer_address(mut self, address: SocketAddr) -> Self {
         self.peers.address = Some(address);
         self
     }
 
-    /// Where this node may dial others for its clients, so that bytes go straight from one to the other:
-    /// [`Networks::default`] without it, which is private networks, and this machine only if the node listens for nobody else.
-    /// With [`Networks::none`] it has to do with no other node, and what is for one goes by way of the client.
+    /// Sets the networks in which this node may dial others for its clients, so that bytes go straight from one to
+    /// the other: [`Networks::default`] without it, which is private networks, and this machine only if the node
+    /// listens for nobody else. With [`Networks::none`] it dials no other node, and bytes for one go by way of the
+    /// client.
     pub fn peer_networks(mut self, networks: Networks) -> Self {
         self.peers.networks = networks;
         self
     }
 
-    /// What is offered. It is asked for them in each session's process again, in its sandbox, so it starts drivers there and
-    /// does not give out those that were started before.
+    /// Sets the function that gives the devices to offer. It is called in each session's process again, in its
+    /// sandbox, so it starts drivers there and does not give out those that were started before.
     pub fn devices(mut self, devices: impl Fn() -> Result<Vec<Device>> + 'static) -> Self {
         self.devices = Box::new(devices);
         self
@@ -269,7 +272,7 @@ impl Server {
     }
 }
 
-/// How processes of sessions are started.
+/// The way in which processes of sessions are started.
 #[cfg(target_os = "linux")]
 fn spawn(arguments: Option<Vec<OsString>>) -> Result<quipu_node::Spawn> {
     let own = || {
@@ -300,13 +303,13 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Where it listens.
+    /// The address at which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.node.address()
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.node.sessions()
@@ -326,7 +329,7 @@ impl Serving {
         Ok(invitation.to_string())
     }
 
-    /// The names of those who may come in.
+    /// The names of the clients that may come in.
     ///
     /// # Errors
     /// If the folder's list cannot be read.
@@ -336,7 +339,7 @@ impl Serving {
         Ok(listed.into_iter().map(|client| client.name).collect())
     }
 
-    /// Takes back that a client may come in, by its name or fingerprint. What it has running ends within seconds.
+    /// Takes back that a client may come in, by its name or fingerprint. Its running commands end within seconds.
     ///
     /// # Errors
     /// If there is none, or the folder's list cannot be written.

@@ -1,9 +1,9 @@
 //! Arguments from a client, turned into those of a launch.
 //!
-//! A client may pass anything. What reaches a kernel is what its parameters' types promise: as many parameters as it has;
-//! values that are values of their types; memory that is aligned, long enough for its shape, and accessed in a mode that is enough; nothing
-//! that is written shares a byte with anything else. What is *in* the memory is only known when the command runs: where not all bits are a
-//! value of the type, [`ElementCheck`] looks then.
+//! A client may pass anything. A kernel gets only arguments that its parameters' types promise: as many parameters as
+//! it has; values that are values of their types; memory that is aligned, long enough for its shape, and accessed in
+//! a mode that is enough; nothing that is written shares a byte with anything else. What is *in* the memory is only
+//! known when the command runs: where not all bits are a value of the type, [`ElementCheck`] looks then.
 
 use crate::element::Element;
 use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView, region_of};
@@ -17,7 +17,7 @@ use quipu_scheduler::portable::Extents;
 use quipu_scheduler::region::Region;
 use quipu_scheduler::{Error, ErrorKind, RawArgument, Result};
 
-/// What was passed, and not taken yet.
+/// The parameters that were passed, and not taken yet.
 #[derive(Debug)]
 pub struct Taking<'l> {
     parameters: &'l [Parameter<'l>],
@@ -30,7 +30,7 @@ pub struct Taking<'l> {
 #[derive(Debug)]
 pub(super) struct ElementCheck {
     parameter: usize,
-    /// Which of the command's arguments.
+    /// The index of the command's argument.
     argument: usize,
     first_invalid: unsafe fn(&RawArgument) -> Option<usize>,
 }
@@ -88,7 +88,7 @@ fn narrow<const D: usize>(extents: &Extents) -> Option<[usize; D]> {
     Some(narrowed)
 }
 
-/// How the work is divided.
+/// The division of the work.
 ///
 /// # Errors
 /// If it has other dimensions, or makes no sense.
@@ -128,7 +128,7 @@ impl<'l> Taking<'l> {
         })
     }
 
-    /// What has to be looked at when the command runs.
+    /// The checks to make when the command runs.
     ///
     /// # Errors
     /// If there are more parameters than were taken.
@@ -248,7 +248,7 @@ impl<'l> Taking<'l> {
     }
 }
 
-/// Whether they share bytes that one of them writes.
+/// True if they share bytes that one of them writes.
 fn overlap(one: &Parameter<'_>, other: &Parameter<'_>) -> bool {
     let memory = |parameter: &Parameter<'_>| match parameter {
         Parameter::Value(_) => None,
@@ -273,20 +273,20 @@ fn overlap(one: &Parameter<'_>, other: &Parameter<'_>) -> bool {
     one.1 == other.1 && (one.0 || other.0) && one.2.meets(&other.2)
 }
 
-/// How a parameter of a kernel is handed to threads, of kernels that clients launch: all that `#[kernel]` has.
+/// The way in which a parameter is handed to threads, of kernels that clients launch: all ways that `#[kernel]` has.
 #[diagnostic::on_unimplemented(
     message = "a kernel with such a parameter cannot be served",
     note = "memory is of types that buffers have: `quipu::Element`"
 )]
 pub trait Served<const D: usize>: Partition<D> + Sized {
-    /// What a command keeps of the parameter.
+    /// The part of the parameter that a command keeps.
     #[doc(hidden)]
     type Kept: Kept<Self, D>;
 
-    /// The next of what was passed.
+    /// Takes the next passed parameter.
     ///
     /// # Errors
-    /// If it is not what the kernel has there.
+    /// If it does not match the kernel's parameter.
     #[doc(hidden)]
     fn take(from: &mut Taking<'_>) -> Result<Self::Kept>;
 }

@@ -37,7 +37,7 @@ struct Mixed {
 #[kernel(crate = crate)]
 fn flat(_acc: &impl Accelerator<1>, mixed: Mixed, x: &[u32], mut y: OwnElements<u32>) {
     for (i, y) in y.each() {
-        // Whatever is passed: a panic of its own says nothing of what hands it that.
+        // It accepts any arguments: a panic of its own would say nothing of the code that passes them.
         let of_x = if x.is_empty() { 0 } else { x[i % x.len()] };
         let of_choice = match mixed.choice {
             Choice::Zero => 0,
@@ -369,7 +369,7 @@ fn changed(mut case: Case, changes: Vec<Change>) -> Case {
     case
 }
 
-/// How a launch went.
+/// The outcome of a launch.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Refused(String),
@@ -378,7 +378,7 @@ enum Outcome {
     Ran,
 }
 
-/// Three buffers, with what nobody may write around them.
+/// Three buffers, with bytes around them that no kernel may write.
 struct Memory(Vec<Vec<u64>>);
 
 impl Memory {
@@ -518,12 +518,13 @@ proptest! {
     ) {
         let case = changed(good(kernel), changes);
         let outcome = launch(&case);
-        // The lengths of its shared arrays divide by what is passed: that is the kernel's own panic, which drivers contain.
+        // The lengths of its shared arrays divide by a passed value: that is the kernel's own panic, which drivers
+        // contain.
         prop_assert!(kernel == 3 || outcome != Outcome::Panicked, "{outcome:?}");
     }
 }
 
-/// A launch, changed, and a part of what is said of it.
+/// Each changed launch, with a part of its error.
 #[test]
 fn each_thing_that_is_wrong_is_named() {
     let text = |kernel, change, part: &str| {
@@ -623,7 +624,8 @@ fn each_thing_that_is_wrong_is_named() {
     text(2, Change::Bytes(bytes), "element 3 of parameter 1");
 }
 
-/// Where a device runs no native code, what computes the lengths of shared arrays is asked before anything runs.
+/// Where a device runs no native code, the code that computes the lengths of shared arrays is called before anything
+/// runs.
 #[test]
 fn a_panic_for_a_client_is_an_error() {
     let good = changed(good(3), vec![]);
@@ -632,7 +634,7 @@ fn a_panic_for_a_client_is_an_error() {
     assert_eq!(launch(&changed(good, vec![zero])), Outcome::Panicked);
 }
 
-/// Where a node tells its clients that other nodes find it.
+/// The address at which a node tells its clients that other nodes find it.
 fn where_others_find(serve: impl FnOnce(Server) -> Server) -> Option<std::net::SocketAddr> {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(Kernels::new())

@@ -97,7 +97,7 @@ fn as_unsigned(
     }
 }
 
-/// What was computed in the unsigned type, as the signed one.
+/// A value computed in the unsigned type, as the signed one.
 fn wrapped(module: &ModulePrinter<'_>, scalar: Scalar, text: String, level: u8) -> Expression {
     let cast = format!(
         "({}){}",

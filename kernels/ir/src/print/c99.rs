@@ -358,7 +358,7 @@ impl Language for C99 {
     }
 }
 
-/// What an atomic operation that is a loop replaces `old` with.
+/// The expression that replaces `old` in an atomic operation that is a loop.
 pub(super) fn replacement(operation: AtomicOperation) -> &'static str {
     use AtomicOperation as A;
     match operation {
@@ -382,7 +382,7 @@ fn wait(site: Option<u32>, predicate: &str) -> String {
     format!("quipu_wait(quipu->crew, {site}, {predicate})")
 }
 
-/// What one thread does, with the kernel's parameters by their names.
+/// The function of one thread, with the kernel's parameters by their names.
 fn thread(language: &C99, parts: &EntryParts) -> String {
     let mut out = String::from(
         "/* What a thread does. */\nstatic void quipu_run(const quipu_context *quipu)\n{\n",
@@ -394,7 +394,7 @@ fn thread(language: &C99, parts: &EntryParts) -> String {
             EntryKind::Launch | EntryKind::Fault => continue,
             EntryKind::Pointer { .. } => {
                 let pointer = language.pointer(t, Space::Global, declaration.mutable);
-                // Threads of other coroutines write to what may be written: no `restrict` there.
+                // Threads of other coroutines write to mutable memory: no `restrict` there.
                 let restrict = if declaration.mutable { "" } else { "restrict " };
                 format!(
                     "{pointer}{restrict}const {name} = *({pointer}const *)quipu->arguments[{number}];"

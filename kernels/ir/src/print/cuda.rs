@@ -33,7 +33,7 @@ fn whole_word(language: &Cuda, helpers: &mut Helpers, call: &AtomicCall<'_>) -> 
     call_on(&name, &call.pointer, call.operands)
 }
 
-/// What a compiler is told of a kernel's blocks, before its name.
+/// The bounds of a kernel's blocks for the compiler, before its name.
 fn launch_bounds(bounds: &LaunchBounds) -> String {
     match (bounds.most_threads(), bounds.min_blocks) {
         (Some(threads), Some(blocks)) => format!("__launch_bounds__({threads}, {blocks}) "),
@@ -73,8 +73,8 @@ impl Language for Cuda {
     }
 
     fn cold(&self) -> &'static str {
-        // Not a call: its arguments and what it may overwrite would be registers that every thread has, and half as many
-        // threads would fit.
+        // Not a call: its arguments and the values that it may overwrite would be registers that every thread has,
+        // and half as many threads would fit.
         "__device__ __forceinline__ "
     }
 
@@ -395,8 +395,8 @@ impl Language for Cuda {
     }
 }
 
-/// What a compiler cannot know: where a thread is, there are blocks and threads. So it leaves out the checks where
-/// something is divided among them.
+/// Assumptions that a compiler cannot know: where a thread is, there are blocks and threads. So it leaves out the
+/// checks where something is divided among them.
 fn nonzero_extents(dimensions: usize) -> String {
     (0..dimensions)
         .map(|d| {

@@ -1,4 +1,4 @@
-//! What the dialects of C differ in.
+//! The differences between the dialects of C.
 
 use crate::module::SharedId;
 use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
@@ -22,7 +22,7 @@ pub(super) struct AtomicCall<'a> {
     pub(super) operands: &'a [String],
 }
 
-/// What can be done in words of a dialect, or in words for people why it cannot.
+/// The text of a dialect for an operation, or the reason, for people, for which there is none.
 pub(super) type Possible<T = String> = Result<T, String>;
 
 /// A dialect of C. Scalars given to it are never indices: these have been replaced by integers of the index width.
@@ -33,7 +33,7 @@ pub(super) trait Language {
     /// The name of a scalar type; `bool` is a truth value that is not in memory.
     fn scalar(&self, scalar: Scalar) -> &'static str;
 
-    /// What ends a literal of an integer type of 32 or 64 bits.
+    /// The suffix of a literal of an integer type of 32 or 64 bits.
     fn suffix(&self, scalar: Scalar) -> &'static str {
         match scalar {
             Scalar::U32 => "u",
@@ -43,7 +43,7 @@ pub(super) trait Language {
         }
     }
 
-    /// Why a scalar type is not there, if it is not.
+    /// An error that says why a scalar type is not there, if it is not.
     fn offers(&self, _scalar: Scalar) -> Possible<()> {
         Ok(())
     }
@@ -58,16 +58,16 @@ pub(super) trait Language {
         "const quipu_context *".into()
     }
 
-    /// What stands before the type of a constant in memory.
+    /// The qualifier before the type of a constant in memory.
     fn constant(&self) -> &'static str;
 
-    /// What stands between `static` and a function's result.
+    /// The words between `static` and a function's result.
     fn function(&self) -> &'static str;
 
     /// The same for a function that is called next to never.
     fn cold(&self) -> &'static str;
 
-    /// What aligns a struct to so many bytes.
+    /// The attribute that aligns a struct to so many bytes.
     fn aligned(&self, bytes: u64) -> String {
         format!("__attribute__((aligned({bytes})))")
     }
@@ -85,21 +85,22 @@ pub(super) trait Language {
     fn math(&self, function: Option<MathFunction>, scalar: Scalar, helpers: &mut Helpers)
     -> String;
 
-    /// How many bits of an unsigned integer of 32 or 64 bits are set.
+    /// The number of bits of an unsigned integer of 32 or 64 bits that are set.
     fn count_ones(&self, wide: bool, value: &str) -> String;
 
-    /// How many leading bits of an unsigned integer of 32 or 64 bits are not set.
+    /// The number of leading bits of an unsigned integer of 32 or 64 bits that are not set.
     fn leading_zeros(&self, wide: bool, value: &str) -> String;
 
     /// Replaces the zero at the beginning of a record; true if it was one.
     fn claim(&self, record: &str, value: &str) -> String;
 
-    /// Has the host see what this thread has written as soon as it may look, if it may before the launch is told to be over.
+    /// Makes this thread's writes visible to the host as soon as it may look, if it may before the launch is told to
+    /// be over.
     fn publish(&self) -> Option<&'static str> {
         None
     }
 
-    /// What stands before a loop of few rounds that are to be written one after the other.
+    /// The directive before a loop of few rounds that are to be written one after the other.
     fn unroll(&self) -> Option<&'static str> {
         None
     }
@@ -115,13 +116,13 @@ pub(super) trait Language {
     /// A barrier that counts, as an expression.
     fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: Option<u32>) -> String;
 
-    /// What a clock shows, as an expression.
+    /// The time of a clock, as an expression.
     fn clock(&self, helpers: &mut Helpers) -> Possible;
 
     /// A fence, as an expression.
     fn fence(&self, helpers: &mut Helpers, scope: Scope, order: FenceOrder) -> Possible;
 
-    /// An atomic operation, as an expression of what was there before.
+    /// An atomic operation, as an expression of the old value.
     fn atomic(&self, helpers: &mut Helpers, call: &AtomicCall<'_>) -> Possible;
 
     /// An operation of a warp; of the type of the first operand, for shuffles.
@@ -133,38 +134,38 @@ pub(super) trait Language {
         operands: &[String],
     ) -> Possible;
 
-    /// How a scalar but `bool` is printed: the format and the type that it is cast to.
+    /// The way in which a scalar but `bool` is printed: the format and the type that it is cast to.
     fn format(&self, scalar: Scalar) -> (&'static str, &'static str);
 
-    /// Whether a loop may be written twice, in a kernel with barriers or in one without.
+    /// True if a loop may be written twice, in a kernel with barriers or in one without.
     fn repeats(&self, _barriers: bool) -> bool {
         true
     }
 
-    /// Whether the argument of a `%s` may be one of several texts.
+    /// True if the argument of a `%s` may be one of several texts.
     fn chooses_texts(&self) -> bool {
         true
     }
 
-    /// What a source begins with.
+    /// The beginning of a source.
     fn head(&self, options: &Options, parts: &EntryParts) -> String;
 
-    /// What the context holds beyond the common.
+    /// The fields of the context beyond the common ones.
     fn context_fields(&self, parts: &EntryParts) -> String;
 
     /// The entry function, around the body of the kernel.
     fn entry(&self, parts: &EntryParts) -> String;
 
-    /// What has to be said to the compiler.
+    /// The options that the compiler needs.
     fn compiler_options(&self, options: &Options) -> Vec<String>;
 
-    /// How the kernel's own function is left early.
+    /// The statement that leaves the kernel's own function early.
     fn leave(&self) -> &'static str;
 
     /// True if pointers to buffers come with the number of the first element.
     fn has_starts(&self) -> bool;
 
-    /// How deep in the entry function the kernel's body is, with indices of 32 bits if they are narrow.
+    /// The depth of the kernel's body in the entry function, with indices of 32 bits if they are narrow.
     fn depth(&self, dimensions: usize, narrow: bool, leaves: bool) -> usize;
 
     /// The parameter, beside its length, for a shared array of a launch's length.

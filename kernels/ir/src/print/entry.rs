@@ -1,4 +1,4 @@
-//! What entry functions are made of, and the loops over blocks of the dialects that run on devices.
+//! The parts of entry functions, and the loops over blocks of the dialects that run on devices.
 
 use crate::module::{LaunchBounds, SharedLength};
 use crate::types::Scalar;
@@ -20,7 +20,7 @@ pub(super) struct EntryDeclaration {
 #[derive(Clone, Debug)]
 pub(super) struct SharedDeclaration {
     pub(super) name: String,
-    /// Where its length is: a number or the name of a parameter.
+    /// Its length: a number or the name of a parameter.
     pub(super) length: String,
     pub(super) length_kind: SharedLength,
     /// The type of an element, in memory.
@@ -29,18 +29,18 @@ pub(super) struct SharedDeclaration {
     pub(super) zero: Option<String>,
 }
 
-/// What an entry function is made of.
+/// The parts of an entry function.
 #[derive(Clone, Debug)]
 pub(super) struct EntryParts {
     pub(super) name: String,
     pub(super) dimensions: usize,
-    /// What is promised of its blocks.
+    /// The bounds that are promised of its blocks.
     pub(super) bounds: LaunchBounds,
     /// The integer type of the index width.
     pub(super) index: &'static str,
     pub(super) declarations: Vec<EntryDeclaration>,
     pub(super) shared: Vec<SharedDeclaration>,
-    /// What a thread does, as lines.
+    /// The work of a thread, as lines.
     pub(super) body: String,
     /// The body is left early.
     pub(super) leaves: bool,
@@ -50,7 +50,7 @@ pub(super) struct EntryParts {
     pub(super) barriers: bool,
     /// There are barriers that count.
     pub(super) counts: bool,
-    /// Integers are divided, by what may be zero.
+    /// Integers are divided, by a number that may be zero.
     pub(super) divides: bool,
     /// There are `f64`s.
     pub(super) doubles: bool,
@@ -58,12 +58,12 @@ pub(super) struct EntryParts {
     pub(super) wide_atomics: bool,
 }
 
-/// How many loops over blocks there are, one per axis of the hardware.
+/// The number of loops over blocks, one per axis of the hardware.
 pub(super) fn axes(dimensions: usize) -> usize {
     dimensions.min(3)
 }
 
-/// How deep in an entry function the body is, in so many loops over blocks.
+/// The depth of the body in an entry function, in so many loops over blocks.
 pub(super) fn depth_on_device(loops: usize, leaves: bool) -> usize {
     1 + loops + usize::from(leaves)
 }
@@ -142,7 +142,7 @@ pub(super) fn device_body(
         }
     }
     let mut depth = 1;
-    // The loops, or where the hardware's blocks are as many as there are, what their bodies begin with.
+    // The loops, or, where the hardware's blocks are as many as there are, only the beginnings of their bodies.
     let mut enter = |depth: &mut usize, name: &str, end: &str, axis: Axis| {
         let Axis { block, blocks, .. } = axis;
         match blocks {
@@ -199,7 +199,7 @@ pub(super) fn device_body(
             threads = format!("{threads} * launch.block_threads[{d}]");
         }
         if depth > 1 {
-            // The block before may still read what is set to zero here.
+            // The block before may still read the memory that is set to zero here.
             line(depth, &format!("{barrier};"));
         }
         let zeroed = parts.shared.iter();
@@ -254,8 +254,8 @@ pub(super) fn device_parameter(
     Some(match kind {
         EntryKind::Pointer { .. } => {
             let pointer = language.pointer(type_name, crate::Space::Global, *mutable);
-            // What a launch writes overlaps nothing else that it is given; but other threads write there, too, so
-            // that a compiler may not keep what is read there in registers over a barrier.
+            // Memory that a launch writes overlaps no other argument. But other threads write there, too, so a
+            // compiler may not keep values read there in registers over a barrier.
             let restrict = if *mutable { "" } else { restrict };
             format!("{pointer}{restrict}{name}")
         }

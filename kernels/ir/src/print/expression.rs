@@ -1,7 +1,7 @@
-//! Expressions: text that knows how strongly it binds and what its evaluation depends on.
+//! Expressions: text with its precedence and the effects of its evaluation.
 //!
 //! A value that is used once is not given a name: the expression that defines it is put where it is used. That is
-//! done only where nothing between the two could change what it gives, which is what [`Effects`] are for:
+//! done only where nothing between the two could change its value, as [`Effects`] tell:
 //!
 //! * An expression that reads memory moves over no statement that may write that memory.
 //! * An expression that may fault moves over no statement with an effect, and over no other that may fault; it is put
@@ -14,7 +14,7 @@ use crate::function::LocalId;
 use crate::operation::Literal;
 use crate::types::Space;
 
-/// How strongly C's operators bind; more is stronger.
+/// The precedence of C's operators; more binds stronger.
 pub(super) mod precedence {
     pub(crate) const PRIMARY: u8 = 15;
     pub(crate) const UNARY: u8 = 14;
@@ -32,7 +32,7 @@ pub(super) mod precedence {
     pub(crate) const ARGUMENT: u8 = 2;
 }
 
-/// What the evaluation of an expression depends on and does.
+/// The things that the evaluation of an expression depends on and changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Effects {
     /// It may record a fault.
@@ -82,7 +82,7 @@ impl Effects {
     }
 }
 
-/// What a statement does that expressions do not move over.
+/// The change of a statement that expressions do not move over.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     /// May record a fault.

@@ -1,4 +1,4 @@
-//! What is found out about functions before they are printed.
+//! Facts of functions, found before they are printed.
 
 use crate::function::{Function, Value};
 use crate::module::Module;
@@ -7,7 +7,7 @@ use crate::statement::{Place, Projection, Root, Statement};
 use crate::types::Space;
 use crate::verify::walk;
 
-/// What a function does, with all that it calls.
+/// The facts of a function, with all that it calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Facts {
     /// Reads memory that is not its own.
@@ -16,7 +16,7 @@ pub(super) struct Facts {
     pub(super) acts: bool,
     /// May record a fault.
     pub(super) faults: bool,
-    /// Is handed the context: where it is, what its block shares, where faults are recorded.
+    /// Is handed the context: its position, the shared memory of its block, the fault record.
     pub(super) context: bool,
     /// Has barriers.
     pub(super) barriers: bool,
@@ -149,7 +149,7 @@ fn is_checked(projection: &Projection) -> bool {
     matches!(projection, Projection::Index { checked: true, .. })
 }
 
-/// How often each value of a function is written as an operand.
+/// The number of times that each value of a function is written as an operand.
 pub(super) fn uses(function: &Function) -> Vec<u32> {
     let mut uses = vec![0; function.values.len()];
     let mut used = |value: Value| uses[value.0 as usize] += 1;

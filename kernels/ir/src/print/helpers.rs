@@ -13,12 +13,12 @@ pub(super) struct Helpers {
     texts: Vec<String>,
 }
 
-/// How the names of integer divisions begin.
+/// The beginnings of the names of integer divisions.
 const DIVIDE: &str = "quipu_divide_";
 const REMAINDER: &str = "quipu_remainder_";
 
 impl Helpers {
-    /// Asks for a helper; what it calls itself is asked for while its text is made.
+    /// Asks for a helper; the helpers that it calls are asked for while its text is made.
     pub(super) fn add(&mut self, name: &str, text: impl FnOnce(&mut Self) -> String) {
         if !self.known.contains(name) {
             let text = text(self);
@@ -27,7 +27,7 @@ impl Helpers {
         }
     }
 
-    /// Integers are divided, by what may be zero.
+    /// Integers are divided, by a number that may be zero.
     pub(super) fn divide(&self) -> bool {
         let mut names = self.known.iter();
         names.any(|name| {
@@ -92,7 +92,7 @@ pub(super) fn bounds(language: &dyn Language, scalar: Scalar) -> (String, String
     }
 }
 
-/// A helper over one integer type, called `quipu_{what}_{type}`; its name.
+/// A helper over one integer type, with the name `quipu_{what}_{type}`; gives the name.
 pub(super) fn integer(
     helpers: &mut Helpers,
     language: &dyn Language,
@@ -271,7 +271,7 @@ pub(super) fn float_extreme(
     name
 }
 
-/// The helper that asks what kind of number a float is; its name.
+/// The helper that finds the kind of number that a float is; gives its name.
 pub(super) fn classify(
     helpers: &mut Helpers,
     language: &dyn Language,

@@ -4,8 +4,8 @@
 //!
 //! 1. `#[kernel]` emits a function that, when called, builds a [`Module`]; by hand, a
 //!    [`FunctionBuilder`](crate::FunctionBuilder) does.
-//! 2. [`Module::print`] verifies it, decides what depends on the target (`target`), and writes it down. What a dialect
-//!    cannot do is a [`PrintError`] that names it.
+//! 2. [`Module::print`] verifies it, decides the values that depend on the target (`target`), and writes it down. An
+//!    operation that a dialect cannot express is a [`PrintError`] that names it.
 //! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and launches
 //!    [`Printed::entry`].
 //!
@@ -16,7 +16,7 @@
 //!
 //! # How a printed kernel is launched
 //!
-//! **Parameters.** [`Printed::parameters`] lists what the entry function takes, in order, with sizes:
+//! **Parameters.** [`Printed::parameters`] lists the entry function's parameters, in order, with sizes:
 //!
 //! | for each | is passed |
 //! |---|---|
@@ -51,21 +51,23 @@
 //!   up to a barrier, then the next. Compiled with anything that takes GNU C99, on a POSIX system.
 //!
 //! **Faults.** The record is [`FAULT_WORDS`] zeros before a launch. The first fault claims its first word with an
-//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] tells what it says. In CUDA C a fence
-//! follows, so that who is told of the launch's end by what comes after it sees the record. Without
-//! checks ([`Options::checked`]) accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
+//! atomic compare-exchange and fills in the rest; after the launch [`Printed::fault`] decodes it. In CUDA C a fence
+//! follows, so that a host that learns of the launch's end from a later command sees the record. Without checks
+//! ([`Options::checked`]) accesses out of bounds are undefined behaviour, a division by zero still gives zero, and
 //! assertions still record.
 //!
 //! # What is printed
 //!
-//! The user's names are kept, made legal and unique ([`Name`](crate::Name)s that are a target's words get a number). A
-//! value without a name that is used once becomes part of the expression that uses it, where nothing between the two
-//! can change what it gives; then it has the parentheses that it needs and no more. Runtime functions begin with `quipu_`, and only those
-//! that are called are there. `#line` directives lead debuggers and compilers' errors to the user's source.
+//! The user's names are kept, made legal and unique ([`Name`](crate::Name)s that are a target's words get a number).
+//! A value without a name that is used once becomes part of the expression that uses it, where nothing between the
+//! two can change its value; then it has the parentheses that it needs and no more. Runtime functions begin with
+//! `quipu_`, and only those that are called are there. `#line` directives lead debuggers and compilers' errors to the
+//! user's source.
 //!
-//! Signed arithmetic is done in unsigned types and cast back, as overflow is undefined in C. What C leaves to the
-//! implementation but every target does alike is taken for granted: casts to a narrower integer drop bits, `>>` of a
-//! signed integer copies the sign, floats are IEEE 754's, the implicit promotion of 8 and 16 bit integers is to 32 bits.
+//! Signed arithmetic is done in unsigned types and cast back, as overflow is undefined in C. Behaviour that C leaves
+//! to the implementation, and that is the same on every target, is taken for granted: casts to a narrower integer
+//! drop bits, `>>` of a signed integer copies the sign, floats are IEEE 754's, the implicit promotion of 8 and 16 bit
+//! integers is to 32 bits.
 
 mod arithmetic;
 mod c99;
@@ -107,7 +109,7 @@ pub enum Dialect {
     Cuda,
 }
 
-/// What an OpenCL device offers beyond OpenCL C 1.2, and what its compiler stands.
+/// The features of an OpenCL device beyond OpenCL C 1.2, and the code that its compiler can handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenClFeatures {
     /// `cl_khr_fp64`: `f64`.
@@ -125,7 +127,7 @@ pub struct OpenClFeatures {
     pub device_fence: bool,
     /// NVIDIA's compiler, which takes PTX: with it sub-groups are its warps, and fences are for the device.
     pub ptx: bool,
-    /// OpenCL 3.0: what needs more than OpenCL C 1.2 is OpenCL C 3.0, for a device may lack 2.0 then.
+    /// OpenCL 3.0: kernels that need more than OpenCL C 1.2 are OpenCL C 3.0, for a device may lack 2.0 then.
     pub version_3: bool,
     /// A kernel with barriers may have loops that are written twice, to spare one of them its checks. The compiler of PoCL 4
     /// and 5 ends the process over some of those.
@@ -133,8 +135,8 @@ pub struct OpenClFeatures {
 }
 
 impl OpenClFeatures {
-    /// Whether the device has this for its sub-groups. A kernel that asks for something that it has not is printed for
-    /// warps of one thread.
+    /// True if the device has this for its sub-groups. A kernel that asks for something that it has not is printed
+    /// for warps of one thread.
     #[must_use]
     pub fn offers(self, operation: WarpOperation) -> bool {
         use WarpOperation as W;
@@ -146,14 +148,14 @@ impl OpenClFeatures {
         self.ptx || subgroups
     }
 
-    /// Whether the device orders the memory accesses of different blocks by a fence. A kernel that comes to one where it does
-    /// not is refused.
+    /// True if the device orders the memory accesses of different blocks by a fence. A kernel that comes to one where
+    /// it does not is refused.
     #[must_use]
     pub fn fences_device(self) -> bool {
         self.ptx || self.device_fence
     }
 
-    /// The usual, and what the compiler of a platform stands, of this name and version.
+    /// The usual features, with the code that the compiler of a platform of this name and version can handle.
     #[must_use]
     pub fn usual_on(platform: &str) -> Self {
         Self {
@@ -162,7 +164,7 @@ impl OpenClFeatures {
         }
     }
 
-    /// The same of a device of this version, with what it says of its atomic fences
+    /// The same of a device of this version, with its own report of its atomic fences
     /// (`CL_DEVICE_ATOMIC_FENCE_CAPABILITIES`; nothing before OpenCL 3.0).
     #[must_use]
     pub fn with_fences(self, device_version: &str, capabilities: u64) -> Self {
@@ -202,7 +204,7 @@ impl OpenClFeatures {
     };
 }
 
-/// How wide `usize` is in a printed kernel.
+/// The width of `usize` in a printed kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IndexWidth {
     /// For launches all of whose extents are below 2^31.
@@ -222,7 +224,7 @@ impl IndexWidth {
     }
 }
 
-/// In which order a thread goes through its elements.
+/// The order in which a thread goes through its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementOrder {
     /// Neighbours, as CPUs like it.
@@ -231,12 +233,13 @@ pub enum ElementOrder {
     Strided,
 }
 
-/// How a module is printed. What its [allowances](crate::Allowances) say comes to this.
+/// The options of printing a module. Its [allowances](crate::Allowances) are added to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The width of `usize`, at least: 64 bits where a constant of the module takes them, or a number that it computes may.
     pub index_width: IndexWidth,
-    /// Only constants widen indices. For tests of arithmetic in 32 bits: other programs get what they compute natively without it.
+    /// Only constants widen indices. For tests of arithmetic in 32 bits: other programs get the native results
+    /// without it.
     pub keeps_width: bool,
     /// Indices and ranges are checked, and faults recorded. Without, an index out of bounds is undefined behaviour.
     pub checked: bool,
@@ -274,14 +277,14 @@ impl Options {
     }
 }
 
-/// Why a module is not printed.
+/// The reason for which a module is not printed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrintError {
     /// The module is not valid.
     #[error(transparent)]
     Invalid(#[from] VerifyError),
-    /// The dialect, or what the device offers of it, cannot do something.
+    /// The dialect, or the device's features of it, cannot express an operation.
     #[error(
         "{dialect} cannot do {what}{}, which the kernel `{kernel}` asks for",
         at(location)
@@ -289,11 +292,11 @@ pub enum PrintError {
     Unsupported {
         /// The dialect.
         dialect: &'static str,
-        /// What is asked for, and what would make it possible.
+        /// The operation, and the feature that would make it possible.
         what: String,
         /// The kernel.
         kernel: String,
-        /// Where the user wrote it.
+        /// Its place in the user's source.
         location: Option<Location>,
     },
 }
@@ -308,8 +311,8 @@ impl Module {
     /// Writes the module down in a dialect.
     ///
     /// # Errors
-    /// [`PrintError::Invalid`] if the module is not; [`PrintError::Unsupported`] if the dialect cannot do what it
-    /// asks for.
+    /// [`PrintError::Invalid`] if the module is not; [`PrintError::Unsupported`] if the dialect cannot express one of
+    /// its operations.
     pub fn print(&self, dialect: Dialect, options: &Options) -> Result<Printed, PrintError> {
         self.verify()?;
         let allowed = self.allowances;

@@ -56,7 +56,7 @@ pub(super) struct ModulePrinter<'m> {
     pub(super) helpers: Helpers,
     facts: Vec<Facts>,
     sites: Vec<Site>,
-    /// Whether a loop over a thread's elements was written for several at once.
+    /// True if a loop over a thread's elements was written for several at once.
     pub(super) reads_ahead: bool,
     /// Names that nothing else in a function may have.
     pub(super) names: Names,
@@ -129,7 +129,7 @@ impl<'m> ModulePrinter<'m> {
         }
     }
 
-    /// That the dialect has all scalar types.
+    /// Checks that the dialect has all scalar types.
     fn check_scalars(&self) -> Result<(), PrintError> {
         for function in self
             .module
@@ -166,7 +166,7 @@ impl<'m> ModulePrinter<'m> {
         }
     }
 
-    /// The error of what the dialect cannot do.
+    /// The error of an operation that the dialect cannot express.
     pub(super) fn unsupported(&self, what: String, location: Option<Location>) -> PrintError {
         PrintError::Unsupported {
             dialect: self.language.name(),
@@ -335,7 +335,7 @@ impl<'m> ModulePrinter<'m> {
         }
     }
 
-    /// Zeros inside of an initialiser's braces: `{0}` for what has parts.
+    /// Zeros inside of an initialiser's braces: `{0}` for types with parts.
     fn zero_field(&mut self, of: &Type) -> String {
         match of {
             Type::Struct(id) => {
@@ -361,7 +361,7 @@ impl<'m> ModulePrinter<'m> {
         &self.function_names[function.0 as usize]
     }
 
-    /// Where the length of a shared array is, from inside of the kernel or not.
+    /// The expression of the length of a shared array, from inside of the kernel or not.
     pub(super) fn shared_length(&self, shared: SharedId, in_kernel: bool) -> String {
         match self.module.shared[shared.0 as usize].length {
             SharedLength::Fixed(length) => {
@@ -381,7 +381,7 @@ impl<'m> ModulePrinter<'m> {
         }
     }
 
-    /// Where a shared array is.
+    /// The expression of a shared array.
     pub(super) fn shared_name(&self, shared: SharedId, in_kernel: bool) -> String {
         let name = &self.shared_names[shared.0 as usize];
         if in_kernel {
@@ -563,7 +563,7 @@ impl<'m> ModulePrinter<'m> {
         Ok((head, text))
     }
 
-    /// What the entry function takes, and the kernel's body.
+    /// The entry function's parameters, and the kernel's body.
     fn entry_parts(&mut self) -> Result<EntryParts, PrintError> {
         let kernel = &self.module.kernel;
         let function = &kernel.function;

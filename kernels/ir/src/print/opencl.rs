@@ -1,4 +1,4 @@
-//! OpenCL C 1.2, and what extensions and later versions add where a device offers it.
+//! OpenCL C 1.2, and the features of extensions and later versions where a device offers it.
 
 use crate::module::{LaunchBounds, SharedId, SharedLength};
 use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
@@ -26,7 +26,7 @@ fn address_space(space: Space) -> &'static str {
     }
 }
 
-/// What a compiler is told of a kernel's work-groups, before its type.
+/// The size of a kernel's work-groups for the compiler, before its type.
 fn required_size(bounds: &LaunchBounds) -> String {
     let threads = &bounds.block_threads;
     let from_last = |d: usize| threads.len().checked_sub(d + 1).map_or(1, |at| threads[at]);
@@ -166,7 +166,8 @@ impl Language for OpenCl {
             FenceOrder::SequentiallyConsistent => "memory_order_seq_cst",
         };
         match scope {
-            // Which is for the threads of a block alone, and for all orders: its weaker forms order reads, or writes, alone.
+            // This fence is for the threads of a block alone, and for all orders: its weaker forms order reads, or
+            // writes, alone.
             Scope::Block => Ok("mem_fence(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)".into()),
             Scope::Device if self.features.ptx => {
                 Ok("asm volatile(\"membar.gl;\" ::: \"memory\")".into())
@@ -223,7 +224,7 @@ impl Language for OpenCl {
                 operands.join(", ")
             ));
         }
-        // Floats, and what OpenCL C has not: by the bits.
+        // Floats, and operations that OpenCL C lacks: by the bits.
         let (t, u) = (self.scalar(*scalar), self.scalar(unsigned(*scalar)));
         let space_name = address_space(*space);
         let what = format!("{operation:?}").to_lowercase();

@@ -314,7 +314,7 @@ impl FunctionPrinter<'_, '_> {
     }
 }
 
-/// Where a thread is.
+/// The index of a thread.
 pub(super) fn position(origin: Origin, unit: Unit, d: u8) -> Expression {
     let block = format!("quipu->block[{d}]");
     let thread = format!("quipu->thread[{d}]");
@@ -337,7 +337,7 @@ pub(super) fn position(origin: Origin, unit: Unit, d: u8) -> Expression {
     }
 }
 
-/// How many there are.
+/// The extent of an origin, in a unit.
 pub(super) fn extent(origin: Origin, unit: Unit, d: u8) -> Expression {
     let blocks = format!("quipu->launch.grid_blocks[{d}]");
     let threads = format!("quipu->launch.block_threads[{d}]");

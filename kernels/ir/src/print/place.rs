@@ -15,9 +15,9 @@ use super::protocol::FaultKind;
 pub(super) struct PlaceText {
     /// The place.
     pub(super) text: String,
-    /// What has to hold for it to be one; a check that fails records a fault.
+    /// The conditions for it to be one; a check that fails records a fault.
     pub(super) checks: Vec<String>,
-    /// What finding it depends on.
+    /// The effects that finding it depends on.
     pub(super) effects: Effects,
 }
 
@@ -37,7 +37,7 @@ impl FunctionPrinter<'_, '_> {
                 .any(|step| matches!(step, Projection::Index { checked: true, .. }))
     }
 
-    /// The place, for what is going to be done there.
+    /// The place, for an access to it.
     pub(super) fn place(
         &mut self,
         place: &Place,
@@ -45,7 +45,7 @@ impl FunctionPrinter<'_, '_> {
         location: Option<Location>,
     ) -> PlaceText {
         let mut effects = Effects::default();
-        // What may fault on the way is evaluated before.
+        // Indices, which may fault on the way, are evaluated before.
         let indices: Vec<Value> = place
             .path
             .iter()
@@ -184,7 +184,7 @@ impl FunctionPrinter<'_, '_> {
         expression
     }
 
-    /// What a place holds.
+    /// The value in a place.
     pub(super) fn load(&mut self, value: Value, place: &Place) -> Expression {
         let location = self.function.values[value.0 as usize].location;
         let at = self.place(place, FaultKind::Read, location.or(self.function.location));
@@ -246,7 +246,7 @@ impl FunctionPrinter<'_, '_> {
                 }
             }
         };
-        // Where it is depends on variables: it is found here and now.
+        // Its place depends on variables: it is found here and now.
         let moves = !place.path.is_empty();
         if range.is_none() && !moves {
             if self.function.values[value.0 as usize].name.is_some() {

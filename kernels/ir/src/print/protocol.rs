@@ -1,4 +1,4 @@
-//! What a driver has to know of a printed kernel, in data. How it is used: see [`print`](super).
+//! The facts of a printed kernel that a driver needs, in data. Their use is described in [`print`](super).
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ pub struct Printed {
     pub source: String,
     /// The name of the entry function.
     pub entry: String,
-    /// What the compiler has to be told so that the source means what it should.
+    /// The options that the compiler needs to give the source its meaning.
     pub compiler_options: Vec<String>,
     /// The parameters of the entry function, in order.
     pub parameters: Vec<EntryParameter>,
@@ -28,7 +28,7 @@ pub struct Printed {
     pub dimensions: usize,
     /// The width of `usize` in the source.
     pub index_width: IndexWidth,
-    /// True if the kernel has barriers of its own: its blocks may not be larger than what runs at once.
+    /// True if the kernel has barriers of its own: its blocks may not have more threads than run at once.
     pub barriers: bool,
     /// True if a thread reads several of its elements at once, so that it had best have several.
     pub reads_ahead: bool,
@@ -41,13 +41,13 @@ pub struct Printed {
 pub struct EntryParameter {
     /// Its name in the source.
     pub name: String,
-    /// What to pass.
+    /// The kind of the argument.
     pub kind: EntryKind,
-    /// How many bytes that has; 0 for [`EntryKind::SharedPointer`].
+    /// Its size in bytes; 0 for [`EntryKind::SharedPointer`].
     pub size: u64,
 }
 
-/// What is passed for a parameter of an entry function. Numbers of parameters are those in
+/// The argument for a parameter of an entry function. Numbers of parameters are those in
 /// [`KernelInfo::parameters`](crate::KernelInfo::parameters).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
@@ -63,13 +63,13 @@ pub enum EntryKind {
         /// Number of the kernel's parameter.
         parameter: usize,
     },
-    /// How many elements after the pointer the first element is: `u64`. OpenCL C only, as its pointers to memory
+    /// The number of elements from the pointer to the first element: `u64`. OpenCL C only, as its pointers to memory
     /// objects cannot be moved by the host.
     Start {
         /// Number of the kernel's parameter.
         parameter: usize,
     },
-    /// How many places there are, gaps included: of the index width.
+    /// The number of places, gaps included: of the index width.
     Length {
         /// Number of the kernel's parameter.
         parameter: usize,
@@ -118,7 +118,7 @@ pub enum EntryKind {
 pub struct SharedMemory {
     /// Bytes of an element.
     pub element_size: u64,
-    /// What an element's address is a multiple of.
+    /// The alignment of an element's address.
     pub alignment: u64,
     /// The number of elements, or that a launch gives it.
     pub length: SharedLength,
@@ -138,19 +138,19 @@ impl SharedMemory {
 /// A place in the user's source where something can go wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// What can go wrong.
+    /// The kind of fault there.
     pub kind: FaultKind,
     /// The function.
     pub function: String,
-    /// Where in the source.
+    /// The place in the source.
     pub location: Option<Location>,
-    /// What an assertion says, with `{}` for each of its values.
+    /// The message of an assertion, with `{}` for each of its values.
     pub message: Option<String>,
     /// The types of these.
     pub values: Vec<Scalar>,
 }
 
-/// What went wrong in a kernel.
+/// The kind of a fault in a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// An index out of bounds; a read gave zero.
@@ -167,8 +167,8 @@ pub enum FaultKind {
     Divergence,
 }
 
-/// How many `u32`s a fault record has: 0, the site's number and 1, or 0 if nothing went wrong; 1, nothing; 2 and 3,
-/// low half first, the row-major number of the thread in the grid's threads; 4 and 5, the index (of a range its
+/// The number of `u32`s of a fault record: 0, the site's number and 1, or 0 if nothing went wrong; 1, nothing; 2 and
+/// 3, low half first, the row-major number of the thread in the grid's threads; 4 and 5, the index (of a range its
 /// start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of a range its end, of an
 /// assertion its second value).
 pub const FAULT_WORDS: usize = 8;
@@ -176,13 +176,13 @@ pub const FAULT_WORDS: usize = 8;
 /// The first fault of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What and where in the source.
+    /// The site in the source, with the kind of fault.
     pub site: Site,
     /// The row-major number of the thread in the grid's threads.
     pub thread: u64,
     /// The index out of bounds; of a range its start.
     pub index: u64,
-    /// How many elements there were; of a range its end.
+    /// The number of elements; of a range its end.
     pub length: u64,
 }
 
@@ -231,7 +231,7 @@ fn write_word(f: &mut fmt::Formatter<'_>, scalar: Scalar, word: u64) -> fmt::Res
 }
 
 impl Printed {
-    /// What a fault record of a launch says; `None` if nothing went wrong.
+    /// The fault in the record of a launch; `None` if nothing went wrong.
     #[must_use]
     pub fn fault(&self, record: &[u32; FAULT_WORDS]) -> Option<Fault> {
         let wide = |at: usize| u64::from(record[at]) | u64::from(record[at + 1]) << 32;
@@ -244,8 +244,8 @@ impl Printed {
         })
     }
 
-    /// Where each block-shared array of given length (in order; of [`SharedLength::Fixed`] none) starts in a block's
-    /// dynamic shared memory, and how many bytes that has to have.
+    /// The offset of each block-shared array of given length (in order; of [`SharedLength::Fixed`] none) in a block's
+    /// dynamic shared memory, and the number of bytes that this memory needs.
     #[must_use]
     pub fn dynamic_shared(&self, lengths: &[u64]) -> (Vec<u64>, u64) {
         let mut end = 0_u64;
@@ -267,7 +267,7 @@ impl Printed {
 
 impl Module {
     /// The bytes to pass for a uniform parameter ([`EntryKind::Uniform`]), of those of the value as Rust lays it out
-    /// (`repr(C)`, with a `usize` of 64 bits). What is between the fields of a struct is not initialised, in either.
+    /// (`repr(C)`, with a `usize` of 64 bits). Bytes between the fields of a struct are not initialised, in either.
     /// `None` if the parameter is none of these, or the value is of another size.
     #[must_use]
     pub fn uniform<'v>(
@@ -289,8 +289,8 @@ impl Module {
         if value.len() as u64 != size {
             return None;
         }
-        // Indices are parameters by themselves, not parts of what is in memory; little-endian, as on every device that
-        // there is a driver for.
+        // Indices are parameters by themselves, not parts of a value in memory; little-endian, as on every device
+        // that there is a driver for.
         let (size, _) = layout(self, of, width.bytes());
         value.get(..size as usize)
     }

@@ -1,14 +1,16 @@
-//! What a module is on a target: its [properties](Property) are numbers there, and so may be a warp's size; branches that
-//! these decide are left out, with all that only they need.
+//! A module as it is on a target: its [properties](Property) are numbers there, and so may be a warp's size; branches
+//! that these decide are left out, with all that only they need.
 //!
-//! 1. Values are replaced by what they are known to be: properties, and comparisons, `!`, `&`, `|` and selections of these.
+//! 1. Values that are known are replaced by numbers: properties, and comparisons, `!`, `&`, `|` and selections of
+//!    these.
 //! 2. Of an `if` whose condition is known, the statements that are run take its place.
-//! 3. A variable that holds the result of such an `if` becomes what is written to it, and 1. and 2. are done again.
+//! 3. A variable that holds the result of such an `if` becomes the value that is written to it, and 1. and 2. are
+//!    done again.
 //! 4. Values without effects that nothing uses any more are left out: operands of a selection that was decided.
 //! 5. Device functions that nothing calls any more are left out, and values and variables that nothing defines have the
 //!    type [`Type::Unit`], which each target has.
 //!
-//! What does not depend on the target is printed as it was written.
+//! Code that does not depend on the target is printed as it was written.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -65,8 +67,8 @@ pub(super) fn with_used_fences(module: &Module, dialect: Dialect) -> Dialect {
     })
 }
 
-/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes more, or
-/// computes what may take more.
+/// The width of indices of a module where so many bits would do for its launch: 64 if it has a constant that takes
+/// more, or computes a value that may take more.
 pub(super) fn index_width_for(module: &Module, options: &Options) -> IndexWidth {
     let constants = module.constants.iter();
     let mut takes_more = constants
@@ -169,7 +171,7 @@ impl Target<'_> {
         }
     }
 
-    /// What is left of a number in a type without a sign.
+    /// The bits of a number that a type without a sign holds.
     fn held(&self, scalar: Scalar, number: u64) -> u64 {
         let bytes = scalar
             .size()
@@ -187,17 +189,17 @@ impl Target<'_> {
     }
 }
 
-/// What is known of a function's values.
+/// The known values of a function.
 struct Decided<'t> {
     target: &'t Target<'t>,
     values: &'t [ValueInfo],
-    /// Those that are truth values or numbers without a sign, and are known.
+    /// The values that are truth values or numbers without a sign, and are known.
     numbers: HashMap<Value, u64>,
-    /// Which of these the target decides; the others are constants.
+    /// Those of these that the target decides; the others are constants.
     decided: HashSet<Value>,
-    /// Those that are others.
+    /// The values that are equal to others.
     same: HashMap<Value, Value>,
-    /// Variables that are written once, and what with: they become what is written.
+    /// Variables that are written once, and the value: they become that value.
     results: HashMap<LocalId, Option<Value>>,
 }
 
@@ -274,13 +276,13 @@ impl Decided<'_> {
         }
     }
 
-    /// What the target decides that a value is.
+    /// The number of a value, if the target decides it.
     fn known(&self, value: Value) -> Option<u64> {
         let number = self.numbers.get(&value).copied();
         number.filter(|_| self.decided.contains(&value))
     }
 
-    /// What it decides that a truth value is.
+    /// The truth of a value, if the target decides it.
     fn truth(&self, value: Value) -> Option<bool> {
         let is_bool = self.values[value.0 as usize].value_type == Scalar::Bool.into();
         self.known(value)
@@ -381,7 +383,7 @@ impl Decided<'_> {
         })
     }
 
-    /// A comparison of what is decided with what is known.
+    /// A comparison of a decided value with a known one.
     fn compared(&self, comparison: BinaryOperation, first: Value, second: Value) -> Option<bool> {
         if self.known(first).is_none() && self.known(second).is_none() {
             return None;
@@ -400,7 +402,7 @@ impl Decided<'_> {
     }
 }
 
-/// What is left of `&` or `|`.
+/// The rest of `&` or `|`.
 enum Short {
     Known(bool),
     Same(Value),
@@ -484,7 +486,7 @@ fn leave_out_unused(function: &mut Function) {
     }
 }
 
-/// Whether any was left out.
+/// Leaves out unused definitions. True if any was left out.
 fn retain_used(block: &mut Block, uses: &[u32]) -> bool {
     let before = block.len();
     block.retain(|statement| match statement {
@@ -502,7 +504,7 @@ fn retain_used(block: &mut Block, uses: &[u32]) -> bool {
     any
 }
 
-/// Whether an operation does nothing but give its result, for sure.
+/// True if an operation certainly does nothing but give its result.
 fn has_no_effect(operation: &Operation) -> bool {
     match operation {
         Operation::Literal(_)

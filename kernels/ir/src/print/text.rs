@@ -62,7 +62,7 @@ impl Text {
         self.indent -= 1;
     }
 
-    /// Appends what was written elsewhere.
+    /// Appends text that was written elsewhere.
     pub(super) fn append(&mut self, text: &Self) {
         self.lines.push_str(&text.lines);
         self.expected = None;

@@ -1,17 +1,18 @@
-//! Whether indices of 32 bits are enough for what a module computes with them.
+//! The width of indices that a module's arithmetic needs: 32 or 64 bits.
 //!
 //! Natively `usize` and `isize` have 64 bits. A launch whose lengths and extents are below 2^31 is printed for indices of 32, in
 //! which arithmetic wraps around. That changes nothing where only the low half of a result counts: in sums, differences, products,
 //! indices of elements, casts to narrow integers. Elsewhere, as in divisions, comparisons and casts to floats, the number itself
 //! counts. If such a number may be beyond 32 bits, the module is printed for indices of 64.
 //!
-//! This is asked of numbers that come from data, as `x[k] as usize * (k + i)` does, and of variables that grow from round to round of
-//! a loop. How large these may be follows from what a launch promises ([`LAUNCH`]), from the types that they are cast from, and from
-//! the ends of the loops that they are counted in. Where a variable grows in a loop that does not compare it, counting by ones is
-//! taken to end below 2^31, as a thread counts no further in the time that devices give it.
+//! This is asked of numbers that come from data, as `x[k] as usize * (k + i)` does, and of variables that grow from
+//! round to round of a loop. Their bounds follow from the promises of a launch ([`LAUNCH`]), from the types that they
+//! are cast from, and from the ends of the loops that they are counted in. Where a variable grows in a loop that does
+//! not compare it, counting by ones is taken to end below 2^31, as a thread counts no further in the time that
+//! devices give it.
 //!
-//! What is made of lengths, extents and positions alone is taken to fit: such a product is mostly a number of elements, which the
-//! launch has counted, and that cannot be seen.
+//! A product of lengths, extents and positions alone is taken to fit: such a product is mostly a number of elements,
+//! which the launch has counted, and that cannot be seen.
 
 use std::collections::HashMap;
 
@@ -22,42 +23,42 @@ use crate::statement::{Block, Place, Root, Statement};
 use crate::types::Scalar;
 use crate::verify::walk;
 
-/// What lengths, extents, positions, and values that are passed are below, in a launch for 32 bits.
+/// The bound below which lengths, extents, positions, and passed values are in a launch for 32 bits.
 const LAUNCH: i128 = (1 << 31) - 1;
 
-/// What goes through arrays, structs and calls, where it is not followed, may be a little more.
+/// The bound of values that go through arrays, structs and calls, where they are not followed: a little more.
 const KEPT: i128 = LAUNCH + (1 << 24);
 
 /// Rounds in which the variables of a function are looked at, before one that still grows is given up.
 const ROUNDS: usize = 4;
 
-/// How much a variable that counts grows at most in a round, in all places where it does.
+/// The most that a counting variable grows in a round, in all places where it does.
 const MOST_COUNTED: i128 = 4;
 
-/// What is known of an index.
+/// The range of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Range {
     least: i128,
     most: i128,
     kind: Kind,
-    /// Whether it comes from data.
+    /// True if it comes from data.
     of_data: bool,
 }
 
-/// What else is known of an index.
+/// The kind of an index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Any,
-    /// An index or extent of the launch in these dimensions, a bit for each, or what several are put together to: the number of a
-    /// position, or how many there are. None is more than the launch has in all.
+    /// An index or extent of the launch in these dimensions, a bit for each, or a combination of several: the number
+    /// of a position, or the number of positions. None is more than the launch has in all.
     Launch {
         dimensions: u32,
-        /// Whether it is an extent, or a product of some.
+        /// True if it is an extent, or a product of some.
         is_extent: bool,
-        /// Whether it is the number of a row, in elements: the index in its last dimension is to be added.
+        /// True if it is the number of a row, in elements: the index in its last dimension is to be added.
         is_scaled: bool,
     },
-    /// At most what a number divided by this is, and so many more; the number is at most `of`.
+    /// At most a number divided by this, and so many more; the number is at most `of`.
     Share {
         divisor: Value,
         of: i128,
@@ -66,7 +67,7 @@ enum Kind {
 }
 
 impl Range {
-    /// No number is followed beyond what 64 bits hold by more than one bit, so sums of two stay within 128.
+    /// No number is followed beyond 64 bits by more than one bit, so sums of two stay within 128.
     fn new(least: i128, most: i128) -> Self {
         const BEYOND: i128 = 1 << 65;
         Self {
@@ -112,7 +113,7 @@ impl Range {
         }
     }
 
-    /// Whether its 32 bits are the number.
+    /// True if its 32 bits are the number.
     fn fits(self, scalar: Scalar) -> bool {
         match scalar {
             Scalar::SignedIndex => self.least >= i32::MIN.into() && self.most <= i32::MAX.into(),
@@ -121,7 +122,7 @@ impl Range {
     }
 }
 
-/// Whether a number may be beyond 32 bits where it counts.
+/// True if a number may be beyond 32 bits where it counts.
 pub(super) fn takes_64_bits(module: &Module) -> bool {
     let mut functions = module.functions.iter().chain([&module.kernel.function]);
     functions.any(|function| {
@@ -133,7 +134,7 @@ pub(super) fn takes_64_bits(module: &Module) -> bool {
             exceeds: false,
             changed: true,
         };
-        // What is given up in a round is asked for in one more.
+        // Facts that are given up in a round are asked for in one more.
         for round in 0..=ROUNDS + 1 {
             if !reader.changed {
                 break;
@@ -187,7 +188,7 @@ impl Reader<'_> {
     }
 
     fn range(&self, value: Value) -> Range {
-        // What nothing defines here is a parameter, or a position of a loop over elements.
+        // A value without a definition here is a parameter, or a position of a loop over elements.
         let unknown = match self.index(value) {
             Some(Scalar::SignedIndex) => Range::new(-KEPT, KEPT),
             _ => Range::new(0, KEPT),
@@ -248,7 +249,7 @@ impl Reader<'_> {
                     self.statement(statement, is_last);
                     if let Some((local, end)) = self.guard(&body[..=at]) {
                         self.counted.insert(local, end);
-                        // What was loaded before the comparison is what was compared.
+                        // The value that was loaded before the comparison is the compared one.
                         self.reload(&body[..at], local, end);
                     }
                 }
@@ -284,8 +285,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A variable that a loop goes on with only while it, or its sum with something, is no more than an end: what it is
-    /// then.
+    /// A variable that a loop goes on with only while it, or its sum with something, is no more than an end, and its
+    /// range then.
     fn guard(&self, body: &[Statement]) -> Option<(LocalId, Range)> {
         let (
             Statement::If {
@@ -351,7 +352,7 @@ impl Reader<'_> {
         Some((local, below))
     }
 
-    /// Of what was loaded of a variable that has been compared since.
+    /// Sets the range of values loaded from a variable that has been compared since.
     fn reload(&mut self, before: &[Statement], local: LocalId, range: Range) {
         for statement in before {
             if let Statement::Define {
@@ -400,7 +401,7 @@ impl Reader<'_> {
         self.locals.insert(local, joined);
     }
 
-    /// Whether a variable is loaded at all. (Of one that grows without end it is not asked what for.)
+    /// True if a variable is loaded at all. (Of one that grows without end the use does not matter.)
     fn is_asked(&self, local: LocalId) -> bool {
         let mut asked = false;
         walk(&self.function.body, &mut |statement| {
@@ -469,7 +470,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What is not followed.
+    /// The range of a value that is not followed.
     fn of_type(&self, value: Value) -> Range {
         match self.index(value) {
             Some(Scalar::SignedIndex) => Range::new(-KEPT, KEPT),
@@ -508,7 +509,7 @@ impl Reader<'_> {
             }
             // A negative one is beyond all lengths, in either width.
             Scalar::I8 | Scalar::I16 | Scalar::I32 => Range::new(0, u32::MAX.into()),
-            // The greatest number of the width is what is beyond that.
+            // A number beyond the width becomes the greatest of the width.
             of if of.is_float() && to == Scalar::Index => Range::new(0, u32::MAX.into()),
             of if of.is_float() => Range::new(i32::MIN.into(), i32::MAX.into()),
             _ => Range::any(),
@@ -667,7 +668,7 @@ impl Reader<'_> {
                     .most
                     .min(of.saturating_add(more.saturating_mul(a.most))),
             ),
-            // A thread's share among all of them: its number is below what was divided by.
+            // A thread's share among all of them: its number is below the divisor.
             (Kind::Launch { dimensions, .. }, Kind::Share { divisor, of, more }) => {
                 match self.range(divisor).kind {
                     Kind::Launch {

@@ -1,5 +1,5 @@
-//! Statements: one walk through a function, which knows at each of them what is defined, which variables hold
-//! something, which loops it is in, and whether it is reached at all.
+//! Statements: one walk through a function. At each statement it knows the defined values, the variables with a
+//! value, the loops around, and whether the statement is reached.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ pub(super) fn verify(module: &Module, function: &Function) -> Result<(), VerifyE
     })
 }
 
-/// Whether something is defined where the walk is.
+/// The state of a definition at the walk's place.
 #[derive(Clone, Copy, PartialEq)]
 enum Definition {
     Never,
@@ -62,10 +62,10 @@ enum Definition {
     Elsewhere,
 }
 
-/// Which variables hold something; `None` where nothing comes to, and so everything holds.
+/// The variables that hold a value; `None` where no thread comes to, and so everything holds.
 type Assigned = Option<Vec<bool>>;
 
-/// What is so on both ways.
+/// The variables that hold a value on both ways.
 fn both(first: Assigned, second: Assigned) -> Assigned {
     match (first, second) {
         (Some(first), Some(second)) => {
@@ -78,7 +78,7 @@ fn both(first: Assigned, second: Assigned) -> Assigned {
 /// A loop that the walk is in.
 struct Loop {
     id: LoopId,
-    /// What holds after all `Break`s and `Continue`s so far.
+    /// The variables that hold a value after all `Break`s and `Continue`s so far.
     at_break: Assigned,
     at_continue: Assigned,
     in_step: bool,
@@ -92,7 +92,7 @@ struct Walk<'m> {
     assigned: Assigned,
     loops: HashMap<LoopId, ()>,
     inside: Vec<Loop>,
-    /// How many steps of loops the walk is in.
+    /// The number of steps of loops that the walk is in.
     steps: usize,
     way: String,
     location: Option<Location>,
@@ -207,7 +207,7 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// A block: what it defines is known to it only.
+    /// A block: its definitions are known to it only.
     fn block(&mut self, block: &'m Block) -> Checked {
         let (way, location) = (self.way.len(), self.location);
         let mut values = Vec::new();
@@ -490,7 +490,7 @@ impl<'m> Walk<'m> {
         Ok(())
     }
 
-    /// That what an operation takes is defined.
+    /// Checks that the operands of an operation are defined.
     fn operands(&self, operation: &Operation) -> Checked {
         match operation {
             Operation::Load(place) | Operation::Atomic { place, .. } => self.place(place, false)?,

@@ -23,7 +23,7 @@ use crate::types::{MOST_ALIGNMENT, Scalar, Space, Type};
 
 pub(crate) use place::place_type;
 
-/// What is wrong with a module, and where.
+/// A fault of a module, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct VerifyError {
@@ -31,9 +31,9 @@ pub struct VerifyError {
     pub function: Option<String>,
     /// The statement, as the way to it: `body[2].then[0]`.
     pub statement: Option<String>,
-    /// Where the user wrote it, as far as that is known.
+    /// Its place in the user's source, as far as that is known.
     pub location: Option<Location>,
-    /// What is wrong.
+    /// The fault.
     pub problem: String,
 }
 
@@ -65,7 +65,7 @@ impl VerifyError {
     }
 }
 
-/// What is wrong, in words.
+/// The result of a check; its error is the fault, in words.
 type Checked<T = ()> = Result<T, String>;
 
 /// Fails with a message if a condition does not hold.
@@ -163,7 +163,7 @@ impl Module {
     }
 
     fn verify_constants(&self) -> Checked {
-        /// How many scalars there are in a type, and of what kind.
+        /// The number of scalars in a type, and their type.
         fn scalars(of: &Type) -> Option<(u64, Scalar)> {
             match of {
                 Type::Scalar(scalar) => Some((1, *scalar)),
@@ -339,7 +339,7 @@ impl Module {
         Ok(())
     }
 
-    /// That calls lead to functions that there are, and never back.
+    /// Checks that calls lead to existing functions, and never back.
     fn verify_calls(&self) -> Result<(), VerifyError> {
         #[derive(Clone, Copy, PartialEq)]
         enum Visit {
@@ -411,7 +411,7 @@ impl Module {
     }
 }
 
-/// True for what variables, fields and elements hold: no slices, and something.
+/// True for types that variables, fields and elements hold: no slices, and not `Unit`.
 fn is_data(checked: &Type) -> bool {
     !matches!(checked, Type::Unit | Type::Slice { .. })
 }

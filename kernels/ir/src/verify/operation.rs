@@ -10,12 +10,12 @@ use crate::types::{Scalar, Space, Type};
 
 use super::{Checked, demand, is_data, place_type};
 
-/// The type of what an operation gives; its operands have been found to be defined.
+/// The type of an operation's result; its operands have been found to be defined.
 pub(super) fn result(module: &Module, function: &Function, operation: &Operation) -> Checked<Type> {
     Types { module, function }.result(operation)
 }
 
-/// That a value of one type can be given where another is expected.
+/// True if a value of one type can be given where another is expected.
 pub(super) fn fits(given: &Type, expected: &Type) -> bool {
     match (given, expected) {
         // As `&mut [T]` becomes `&[T]`.
@@ -247,7 +247,7 @@ impl Types<'_> {
                     .clone()
             }
             Operation::Call(callee, arguments) => {
-                // That it exists is known: calls are checked before functions.
+                // It exists: calls are checked before functions.
                 let callee = self.module.function(*callee);
                 demand!(
                     callee.parameters.len() == arguments.len(),
@@ -437,7 +437,7 @@ impl Types<'_> {
     }
 }
 
-/// That a literal's bits are a number of its type.
+/// Checks that a literal's bits are a number of its type.
 fn verify_literal(literal: Literal) -> Checked {
     let Literal { scalar, bits } = literal;
     let width = 8 * scalar.size().unwrap_or(8);

@@ -1,4 +1,4 @@
-//! The way to a place, and what may be done there.
+//! The path to a place, and the accesses that it allows.
 
 use crate::function::Function;
 use crate::module::Module;
@@ -7,10 +7,10 @@ use crate::types::{Space, Type};
 
 use super::{Checked, demand};
 
-/// What a place is.
+/// The type of a place.
 #[derive(Clone, Debug)]
 pub(crate) struct PlaceType {
-    /// The type of what it holds; a slice's or shared array's whole is a slice.
+    /// The type of its value; a slice's or shared array's whole is a slice.
     pub(crate) held: Type,
     /// The memory that it is in.
     pub(crate) space: Space,
@@ -18,7 +18,7 @@ pub(crate) struct PlaceType {
     pub(crate) mutable: bool,
 }
 
-/// Finds what a place is; the values and variables in it have been found to exist.
+/// Finds the type of a place; the values and variables in it have been found to exist.
 pub(crate) fn place_type(
     module: &Module,
     function: &Function,

@@ -43,7 +43,7 @@ use crate::types::{Space, Type};
 
 use super::{VerifyError, walk};
 
-/// For whom something is the same, as far as can be seen. Of two that come together the greater holds.
+/// The threads for which something is the same, as far as can be seen. Of two that are combined the greater holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Same {
     /// All threads of the block.
@@ -54,12 +54,12 @@ enum Same {
     Thread,
 }
 
-/// What is known of a value.
+/// The facts of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Known {
     /// Itself; of a slice, where it is and how long.
     same: Same,
-    /// Of a slice, what is at one place in it.
+    /// Of a slice, the sameness of the value at one place in it.
     content: Same,
 }
 
@@ -79,7 +79,7 @@ impl Known {
     }
 }
 
-/// Who comes to a statement together, and what it was that parted the others.
+/// The threads that come to a statement together, and the cause that parted the others.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     same: Same,
@@ -106,7 +106,7 @@ impl Way {
     }
 }
 
-/// What threads leave for, and who leaves together.
+/// The target of threads that leave, and those that leave together.
 struct Jump {
     to: Target,
     way: Way,
@@ -119,11 +119,11 @@ enum Target {
     Continue(LoopId),
 }
 
-/// How a statement or block ends.
+/// The end of a statement or block.
 struct End {
     /// Its end may be reached.
     is_reached: bool,
-    /// Who leaves together, while others reach the end.
+    /// The threads that leave together, while others reach the end.
     left: Way,
     jumps: Vec<Jump>,
 }
@@ -143,7 +143,7 @@ impl End {
         }
     }
 
-    /// Of two blocks of which one is run, by those who come together within the condition.
+    /// The end of two blocks of which one is run, by threads that come together within the condition.
     fn of_either(mut self, other: Self, within: Way) -> Self {
         let left = |end: &Self| if end.is_reached { end.left } else { within };
         self.left = left(&self).or(left(&other));
@@ -152,7 +152,7 @@ impl End {
         self
     }
 
-    /// Of a loop, once it is left: those who leave more than that.
+    /// The end of a loop, once it is left: by threads that leave more than the loop.
     fn of_loop(mut self, id: LoopId) -> Self {
         self.jumps
             .retain(|jump| jump.to != Target::Break(id) && jump.to != Target::Continue(id));
@@ -162,13 +162,13 @@ impl End {
     }
 }
 
-/// What is found out of a function and all that it calls.
+/// The findings of a function and all that it calls.
 #[derive(Clone)]
 struct Outcome {
     result: Known,
-    /// What it writes through slices of its caller's variables, if anything.
+    /// The sameness of values that it writes through slices of its caller's variables, if any.
     written: Option<Same>,
-    /// Who has to come to it together, if it has barriers or functions of a warp.
+    /// The threads that have to come to it together, if it has barriers or functions of a warp.
     needs: Option<Same>,
     problem: Option<VerifyError>,
 }
@@ -206,7 +206,7 @@ pub(super) fn verify(module: &Module) -> Result<(), VerifyError> {
         .map_or(Ok(()), Err)
 }
 
-/// Who has to come to an operation together.
+/// The threads that have to come to an operation together.
 fn need(operation: &Operation) -> Option<Same> {
     match operation {
         Operation::BarrierCount(_) => Some(Same::Block),
@@ -227,9 +227,9 @@ struct Walk<'w, 'm> {
     locals: Vec<Known>,
     /// Variables that there are slices of.
     sliced: HashSet<LocalId>,
-    /// What is written through slices of variables, if anything.
+    /// The sameness of values written through slices of variables, if any.
     written: Option<Same>,
-    /// Who is still there in the second round of a loop.
+    /// The threads that are still there in the second round of a loop.
     loops: HashMap<LoopId, Way>,
     zeros: HashSet<Value>,
     /// The thread's number in the block, in whatever width.
@@ -301,7 +301,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         let mut end = End::REACHED;
         for statement in block {
             let after = self.statement(statement, way);
-            // Who has left is met again outside of this block.
+            // Threads that have left are met again outside of this block.
             way = way.or(after.left);
             end.left = end.left.or(after.left);
             end.jumps.extend(after.jumps);
@@ -386,7 +386,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         let comes_again =
             end.is_reached || end.jumps.iter().any(|jump| jump.to == Target::Continue(id));
         if comes_again {
-            // Who has continued is there again.
+            // Threads that have continued are there again.
             end.jumps.extend(self.block(step, within).jumps);
             let stay = |jump: &&Jump| jump.to != Target::Continue(id);
             let left = end.jumps.iter().filter(stay);
@@ -435,7 +435,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         )
     }
 
-    /// What is at one place in a slice.
+    /// The sameness of the value at one place in a slice.
     fn content(&self, slice: Value) -> Same {
         let content = self.known(slice).content;
         match self.written {
@@ -601,7 +601,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         outcome.result
     }
 
-    /// Demands that those come together to a place who have to.
+    /// Demands that the threads that have to come to a place together do so.
     fn demand(&mut self, need: Same, way: Way, location: Option<Location>) {
         self.needs = Some(self.needs.map_or(need, |before| before.min(need)));
         if way.same <= need || self.problem.is_some() {
@@ -616,7 +616,7 @@ impl<'w, 'm> Walk<'w, 'm> {
     }
 }
 
-/// What is wrong, and what to write instead.
+/// The fault, and the remedy.
 fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
     let (of, what, vote, known) = match need {
         Same::Block => (

@@ -12,20 +12,20 @@ pub unsafe trait AtomicElement: Number {
     /// The atomic type that an element is changed as.
     type Atomic: Send + Sync + 'static;
 
-    /// What it holds.
+    /// Its value.
     fn load(atomic: &Self::Atomic) -> Self;
     /// Sets it.
     fn store(atomic: &Self::Atomic, value: Self);
-    /// Replaces it, and gives what it held.
+    /// Replaces it, and gives its old value.
     fn swap(atomic: &Self::Atomic, value: Self) -> Self;
-    /// Replaces it if it has the bits of `expected`, and gives what it held.
+    /// Replaces it if it has the bits of `expected`, and gives its old value.
     fn compare_exchange(atomic: &Self::Atomic, expected: Self, new: Self) -> Self;
-    /// What adding gives: integers wrap.
+    /// The sum: integers wrap.
     fn sum(self, other: Self) -> Self;
-    /// What subtracting gives: integers wrap.
+    /// The difference: integers wrap.
     fn difference(self, other: Self) -> Self;
 
-    /// Makes it what `new` makes of it, and gives what it held.
+    /// Replaces its value by that of `new`, and gives its old value.
     #[inline(always)]
     fn update(atomic: &Self::Atomic, mut new: impl FnMut(Self) -> Self) -> Self {
         let mut old = Self::load(atomic);
@@ -38,22 +38,22 @@ pub unsafe trait AtomicElement: Number {
         }
     }
 
-    /// Adds, and gives what it held.
+    /// Adds, and gives its old value.
     #[inline(always)]
     fn fetch_add(atomic: &Self::Atomic, value: Self) -> Self {
         Self::update(atomic, |old| old.sum(value))
     }
-    /// Subtracts, and gives what it held.
+    /// Subtracts, and gives its old value.
     #[inline(always)]
     fn fetch_sub(atomic: &Self::Atomic, value: Self) -> Self {
         Self::update(atomic, |old| old.difference(value))
     }
-    /// Takes the smaller, and gives what it held.
+    /// Takes the smaller, and gives its old value.
     #[inline(always)]
     fn fetch_min(atomic: &Self::Atomic, value: Self) -> Self {
         Self::update(atomic, |old| old.lesser(value))
     }
-    /// Takes the greater, and gives what it held.
+    /// Takes the greater, and gives its old value.
     #[inline(always)]
     fn fetch_max(atomic: &Self::Atomic, value: Self) -> Self {
         Self::update(atomic, |old| old.greater(value))
@@ -62,11 +62,11 @@ pub unsafe trait AtomicElement: Number {
 
 /// An integer of 32 or 64 bits, whose bits are changed in one step.
 pub trait AtomicInteger: AtomicElement + Integer {
-    /// Keeps bits, and gives what it held.
+    /// Keeps bits, and gives its old value.
     fn fetch_and(atomic: &Self::Atomic, value: Self) -> Self;
-    /// Sets bits, and gives what it held.
+    /// Sets bits, and gives its old value.
     fn fetch_or(atomic: &Self::Atomic, value: Self) -> Self;
-    /// Flips bits, and gives what it held.
+    /// Flips bits, and gives its old value.
     fn fetch_xor(atomic: &Self::Atomic, value: Self) -> Self;
 }
 

@@ -1,13 +1,13 @@
 //! Memory that many threads change at the same time, each change one step.
 //!
 //! [`Atomics`] is an output that every thread is handed whole ([`Atomically`](crate::Atomically)); block-shared
-//! memory has the same as [`SharedAtomics`]. Each method changes one element and gives what was there before.
-//! Their order among each other is all that is promised, for each element by itself (*relaxed*); who publishes
-//! other memory with them puts a [fence](crate::Accelerator::fence_device) between: after the memory is written and
-//! before the store that says so, and after the load that was told so and before the memory is read.
+//! memory has the same as [`SharedAtomics`]. Each method changes one element and gives its old value. Their order
+//! among each other is all that is promised, for each element by itself (*relaxed*); To publish other memory with
+//! them, put a [fence](crate::Accelerator::fence_device) between: after the memory is written and before the store
+//! that says so, and after the load that sees that store and before the memory is read.
 //!
 //! A change is one step for the threads of the *device*, unless another *scope* is said; in [checking
-//! mode](crate::RunOptions::check) what changes an element and is left out of a scope is reported:
+//! mode](crate::RunOptions::check) changes of an element by threads that a scope leaves out are reported:
 //!
 //! | scope | a change is one step for | in alpaka |
 //! |---|---|---|
@@ -73,7 +73,7 @@ pub struct Atomics<'t, T: AtomicElement> {
     alone: bool,
     /// A block's threads are run by one OS thread.
     block_alone: bool,
-    /// For whom a step is one.
+    /// The scope of the threads for which a step is one.
     scope: Scope,
     watched: bool,
 }
@@ -93,7 +93,7 @@ impl<T: AtomicElement> fmt::Debug for Atomics<'_, T> {
     }
 }
 
-/// Methods that change an element by a function of it and an operand, and give what it held before.
+/// Methods that change an element by a function of it and an operand, and give its old value.
 macro_rules! steps {
     ($($(#[$documentation:meta])* $name:ident by $fetch:ident, |$old:ident, $value:ident| $new:expr;)*) => {$(
         $(#[$documentation])*
@@ -175,13 +175,13 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         self.device()
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.elements.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no elements.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()
@@ -206,7 +206,7 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         element
     }
 
-    /// What an element holds.
+    /// The value of an element.
     ///
     /// # Panics
     /// If there is no such element.
@@ -227,22 +227,22 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
     }
 
     steps! {
-        /// Adds to an element and gives what it held before; integers wrap.
+        /// Adds to an element and gives its old value; integers wrap.
         add by fetch_add, |old, value| T::sum(old, value);
-        /// Subtracts from an element and gives what it held before; integers wrap.
+        /// Subtracts from an element and gives its old value; integers wrap.
         sub by fetch_sub, |old, value| T::difference(old, value);
-        /// Makes an element the smaller of itself and a value, and gives what it held before. Of a number and NaN
-        /// that is the number.
+        /// Makes an element the smaller of itself and a value, and gives its old value. Of a number and NaN, the
+        /// number is the smaller.
         min by fetch_min, |old, value| old.lesser(value);
-        /// Makes an element the greater of itself and a value, and gives what it held before. Of a number and NaN
-        /// that is the number.
+        /// Makes an element the greater of itself and a value, and gives its old value. Of a number and NaN, the
+        /// number is the greater.
         max by fetch_max, |old, value| old.greater(value);
-        /// Replaces an element and gives what it held before.
+        /// Replaces an element and gives its old value.
         exchange by swap, |old, value| value;
     }
 
-    /// Replaces an element if it has the bits of `expected`, and gives what it held before: it was replaced if that
-    /// has these bits.
+    /// Replaces an element if it has the bits of `expected`, and gives its old value: it was replaced if that has
+    /// these bits.
     ///
     /// # Panics
     /// If there is no such element.
@@ -261,8 +261,8 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
         }
     }
 
-    /// Makes an element what `new` makes of it, and gives what it held before. `new` is called until no other thread
-    /// came between: its effects may happen several times.
+    /// Replaces the value of an element by that of `new`, and gives its old value. `new` is called until no other
+    /// thread came between: its effects may happen several times.
     ///
     /// # Panics
     /// If there is no such element, and as `new` does.
@@ -275,18 +275,17 @@ impl<'t, T: AtomicElement> Atomics<'t, T> {
 
 impl<T: AtomicInteger> Atomics<'_, T> {
     steps! {
-        /// Keeps the bits of an element that are 1 in a value, too, and gives what it held before.
+        /// Keeps the bits of an element that are 1 in a value, too, and gives its old value.
         and by fetch_and, |old, value| old & value;
-        /// Sets the bits of an element that are 1 in a value, and gives what it held before.
+        /// Sets the bits of an element that are 1 in a value, and gives its old value.
         or by fetch_or, |old, value| old | value;
-        /// Flips the bits of an element that are 1 in a value, and gives what it held before.
+        /// Flips the bits of an element that are 1 in a value, and gives its old value.
         xor by fetch_xor, |old, value| old ^ value;
     }
 }
 
 impl Atomics<'_, u32> {
-    /// Adds one to an element, or sets it to zero if it is `last` or more, and gives what it held before: counts
-    /// round.
+    /// Adds one to an element, or sets it to zero if it is `last` or more, and gives its old value: counts round.
     ///
     /// # Panics
     /// If there is no such element.
@@ -296,8 +295,8 @@ impl Atomics<'_, u32> {
         self.update(index, |old| if old >= last { 0 } else { old + 1 })
     }
 
-    /// Subtracts one from an element, or sets it to `last` if it is zero or more than `last`, and gives what it held
-    /// before: counts round backwards.
+    /// Subtracts one from an element, or sets it to `last` if it is zero or more than `last`, and gives its old
+    /// value: counts round backwards.
     ///
     /// # Panics
     /// If there is no such element.

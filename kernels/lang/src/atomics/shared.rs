@@ -22,8 +22,8 @@ impl<T: AtomicElement + SharedElement> SharedAtomicArray<T> {
 /// Block-shared elements that every thread of the block may change, one step at a time: with the methods of
 /// [`Atomics`].
 ///
-/// What other threads have done before a barrier is seen after it; the order in which threads change an element
-/// between two barriers is not defined.
+/// Changes by other threads before a barrier are seen after it. The order in which threads change an element between
+/// two barriers is not defined.
 ///
 /// ```
 /// # use quipu_kernel::{BlockAccelerator, SharedAtomics};

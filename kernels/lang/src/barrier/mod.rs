@@ -1,20 +1,21 @@
-//! Where the threads of a block meet.
+//! Barriers: the threads of a block meet at them.
 //!
-//! A thread meets the others of its block through its [`Port`]: it *arrives*, with the place in the source, with
-//! what it turns and with a vote, and then asks whether all have. Each way to run a block has its own: in
-//! [`polled`] the threads are state machines on one core, which is what runs natively; the test modes of
+//! A thread meets the others of its block through its [`Port`]: it *arrives*, with the place in the source, with the
+//! arrays that it turns and with a vote, and then asks whether all have. Each way to run a block has its own: in
+//! [`polled`], the native way, the threads are state machines on one core; the test modes of
 //! [`launch`](crate::launch) have one that is slow and watches.
 //!
-//! What all of them promise, and the safety of shared arrays rests on that alone: an arrival becomes ready only after
-//! *every* thread of the block came to the same place with the same arrays, and had arrived nowhere else since the
-//! last time; whatever else a kernel does with these futures (polls them by hand, drops them, leaks them, joins
-//! two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has no name.
+//! All of them make one promise, on which alone the safety of shared arrays rests: an arrival becomes ready only
+//! after *every* thread of the block came to the same place with the same arrays, and had arrived nowhere else since
+//! the last time. That holds whatever else a kernel does with these futures (polls them by hand, drops them, leaks
+//! them, joins two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has
+//! no name.
 
 mod polled;
 
 pub(crate) use polled::{BarrierState, Polling};
 
-/// A block of a launch, for what is said when something is wrong with it.
+/// A block of a launch, for errors that name it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BlockOf {
     /// The kernel's type.
@@ -24,7 +25,7 @@ pub(crate) struct BlockOf {
 }
 
 impl BlockOf {
-    /// A thread of it awaits what it may not.
+    /// The error of a thread that awaits something else than a barrier or a warp function.
     #[cold]
     pub(crate) fn foreign(self, thread: usize) -> KernelError {
         let Self { kernel, group } = self;
@@ -48,16 +49,16 @@ use crate::error::KernelError;
 /// A place in the source.
 pub type Site = &'static Location<'static>;
 
-/// Which shared arrays turn at a barrier, and in which direction: two bits for each.
+/// The shared arrays that turn at a barrier, and their directions: two bits for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turns(u64);
 
 impl Turns {
-    /// How many shared arrays a block may have.
+    /// The most shared arrays that a block may have.
     pub(crate) const MOST_ARRAYS: u32 = 31;
     /// No array turns.
     pub(crate) const NONE: Self = Self(0);
-    /// Never equal to what another thread arrives with: arrays of another block are being turned.
+    /// Never equal to the turns of another thread: arrays of another block are being turned.
     pub(crate) const FOREIGN: Self = Self(u64::MAX);
 
     #[inline(always)]
@@ -81,7 +82,7 @@ impl Turns {
     }
 }
 
-/// What the lanes of a warp gave each other.
+/// The values that the lanes of a warp gave each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchanged {
     /// A bit for each lane that takes part.
@@ -93,9 +94,9 @@ pub struct Exchanged {
 /// One thread's way to the others of its block.
 ///
 /// # Safety
-/// What the head of this file promises of arrivals.
+/// A thread's meeting with the others of its block. It keeps the promise at the head of this file.
 pub unsafe trait Port {
-    /// What a thread keeps while it waits.
+    /// The handle that a thread keeps while it waits.
     type Ticket<'p>: Copy + Unpin
     where
         Self: 'p;
@@ -103,22 +104,22 @@ pub unsafe trait Port {
     /// Arrives at a barrier.
     fn arrive(&self, site: Site, turns: Turns, vote: bool) -> Self::Ticket<'_>;
 
-    /// Whether all have arrived there.
+    /// Ready once all have arrived there.
     fn poll(ticket: Self::Ticket<'_>) -> Poll<()>;
 
-    /// How many votes were yes at the barrier that was complete last.
+    /// The number of yes votes at the barrier that was complete last.
     fn outcome(&self) -> usize;
 
     /// Arrives at a warp function with a word for the other lanes.
     fn exchange(&self, site: Site, word: u64, vote: bool);
 
-    /// Whether all lanes of the warp have.
+    /// The values of the warp's lanes, once all have arrived.
     fn exchanged(&self, vote: bool) -> Poll<Exchanged>;
 
     /// The word of another lane, or, of a lane that does not take part, this one's `own`.
     fn word(&self, lane: u32, own: u64) -> u64;
 
-    /// Which block it is of; not to be read.
+    /// The address of its block; not to be read.
     fn block(&self) -> *const ();
 }
 

@@ -1,9 +1,9 @@
 //! The barrier of a block whose threads are state machines polled on one core.
 //!
-//! A block runs in *rounds*. In a round the scheduler ([`launch`](crate::launch)) polls each thread of
-//! the block once, in order; a thread runs up to its next barrier, arrives there, and gives way. What is kept is one
-//! word, [`ARRIVED`]: where the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or
-//! two, so every instruction counts:
+//! A block runs in *rounds*. In a round the scheduler ([`launch`](crate::launch)) polls each thread of the block
+//! once, in order; a thread runs up to its next barrier, arrives there, and gives way. One word is kept, [`ARRIVED`]:
+//! the place at which the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or two,
+//! so every instruction counts:
 //!
 //! * The word is a variable of the operating system's thread, so that nobody has to keep or load its address. Whoever
 //!   runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
@@ -14,9 +14,9 @@
 //! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was polled again, and so
 //!    all threads came to the same barrier in the round before.
 //! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier, marked if it turns
-//!    arrays, and marked once more if it does not turn what the first thread of the last round turned.
-//! 4. After each poll the scheduler compares `ARRIVED` with what it expects: that is what the first thread of the round
-//!    brought, which usually is what that of the round before did, as barriers are in loops.
+//!    arrays, and marked once more if it does not turn the arrays that the first thread of the last round turned.
+//! 4. After each poll the scheduler compares `ARRIVED` with the value that it expects: that of the first thread of
+//!    the round. Usually it is the same as in the round before, as barriers are in loops.
 //! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is complete, the
 //!    votes are published, and the next round begins.
 
@@ -33,7 +33,7 @@ const TURNS: usize = 1;
 const OTHERS: usize = 2;
 /// An arrival that no thread may make: twice at once, or with arrays of another block.
 const STRAY: usize = 3;
-/// What nobody arrives with: expected before anything is.
+/// A value with which no thread arrives: expected before any other is.
 const NOWHERE: usize = usize::MAX;
 
 const _: () = assert!(
@@ -42,7 +42,7 @@ const _: () = assert!(
 );
 
 thread_local! {
-    /// Where the block's thread that is being polled has arrived: address and marks, 0 before it did.
+    /// The place at which the block's thread that is being polled has arrived: address and marks, 0 before it did.
     static ARRIVED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -62,23 +62,23 @@ impl Drop for Polling {
     }
 }
 
-/// Where and with what a thread arrived.
+/// Two arrivals that do not fit each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fault {
-    /// Where the first thread of the round arrived.
+    /// The place at which the first thread of the round arrived.
     first: Option<Site>,
-    /// Where a thread did that did not fit.
+    /// The place of the thread that did not fit.
     second: Option<Site>,
 }
 
-/// The barrier of a block: who has arrived, where, and with what. One per block that is running.
+/// The barrier of a block: the place and the turns of the arrivals. One per block that is running.
 #[derive(Debug)]
 pub struct BarrierState {
-    /// What the first thread of the round has set [`ARRIVED`] to, without [`OTHERS`].
+    /// The value to which the first thread of the round has set [`ARRIVED`], without [`OTHERS`].
     expected: Cell<usize>,
-    /// What that thread turned, if it turned something.
+    /// The arrays that that thread turned, if any.
     turns: Cell<Turns>,
-    /// What a thread turns that does not turn that.
+    /// The arrays that a thread turns that does not turn the same.
     other_turns: Cell<Turns>,
     /// Votes of this round that are yes.
     votes: Cell<usize>,
@@ -204,7 +204,7 @@ impl BarrierState {
 }
 
 impl Fault {
-    /// Why a thread neither ended nor arrived exactly once.
+    /// The error of a thread that neither ended nor arrived exactly once.
     #[cold]
     pub(crate) fn explain(self, block: BlockOf, thread: usize) -> KernelError {
         let BlockOf { kernel, group } = block;

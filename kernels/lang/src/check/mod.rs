@@ -2,19 +2,19 @@
 //!
 //! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an error that names the
 //!   kernel, the thread and the line, which a plain panic leaves to whoever prints it.
-//! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, who wrote
-//!   and who read it last, where, and how many barriers of the block had been passed then (the *epoch*). Two threads
-//!   of a block that reach an element in the same epoch, or of different blocks in whatever epoch, race if one of them
-//!   writes: nothing orders them. Unless both threads have come to a fence for the device since the first access: then
-//!   it is taken that the one has told the other by an atomic.
-//! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with whom their [`Scope`] leaves out. What is
-//!   neither cannot race.
+//! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, the
+//!   threads that last wrote and read it, the places in the source, and the number of barriers that the block had
+//!   passed then (the *epoch*). Two threads of a block that reach an element in the same epoch, or of different
+//!   blocks in any epoch, race if one of them writes: nothing orders them. Unless both threads have come to a fence
+//!   for the device since the first access: then it is assumed that the one has signalled the other by an atomic.
+//! * Steps of [`Atomics`](crate::Atomics) have one, too: they race as plain accesses do with threads that their
+//!   [`Scope`] leaves out. Memory of neither kind cannot race.
 //!
 //! The shadow is of one call of [`run_groups`](crate::GroupKernel::run_groups), so races are seen between the blocks of one
 //! call. A front end that checks has all blocks of a launch run in one call, whatever parts a driver splits it into.
 //!
-//! What watches is kept per thread of the operating system: a mode says who runs ([`contained`]), and
-//! accesses of views that are watched come to [`note`].
+//! The watch is kept per thread of the operating system: a mode sets the thread of the kernel that runs
+//! ([`contained`]), and accesses of views that are watched come to [`note`].
 
 mod panics;
 mod shadow;
@@ -26,7 +26,7 @@ use std::cell::Cell;
 use crate::barrier::Site;
 use crate::error::KernelError;
 
-/// For whom a step of [`Atomics`](crate::Atomics) is one.
+/// The threads for which a step of [`Atomics`](crate::Atomics) is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
     Thread,
@@ -35,11 +35,11 @@ pub(crate) enum Scope {
 }
 
 thread_local! {
-    /// Who runs on this thread, and the shadow that it leaves traces in.
+    /// The kernel's thread that runs on this thread, and the shadow that it leaves traces in.
     static RUNS: Cell<Option<(*const Shadow, Watched)>> = const { Cell::new(None) };
 }
 
-/// Puts back who ran before, also when a panic unwinds.
+/// Puts back the previous entry of `RUNS`, also when a panic unwinds.
 struct Restore(Option<(*const Shadow, Watched)>);
 
 impl Drop for Restore {

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
-/// What a panic said, and where.
+/// The message of a panic, and its place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Caught {
     pub(super) message: String,
@@ -20,8 +20,8 @@ thread_local! {
     };
 }
 
-/// Runs something whose panics are not printed but given back. The process's panic hook is wrapped for that, once; of
-/// other panics it sees what it would see without.
+/// Runs something whose panics are not printed but given back. The process's panic hook is wrapped for that, once;
+/// other panics reach it unchanged.
 pub(super) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, Caught> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,4 +1,4 @@
-//! The shadow of raw memory: who reached which element last.
+//! The shadow of raw memory: the last accesses of each element.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub(crate) struct Watched {
     pub(crate) group: u64,
     /// Its number in the block.
     pub(crate) thread: usize,
-    /// How many barriers of the block it has passed.
+    /// The number of barriers of the block that it has passed.
     pub(crate) epoch: u64,
 }
 
@@ -23,10 +23,10 @@ pub(crate) struct Watched {
 pub(crate) struct Access {
     pub(crate) watched: Watched,
     pub(crate) writes: bool,
-    /// For whom it is a step, if it is one.
+    /// The scope of the threads for which it is a step, if it is one.
     scope: Option<Scope>,
     pub(crate) site: Site,
-    /// How many accesses and fences there were before.
+    /// The number of accesses and fences before it.
     time: u64,
 }
 
@@ -42,7 +42,7 @@ impl Access {
         }
     }
 
-    /// Whether nothing orders it and a later one, one of them writes, and they are no steps for both threads.
+    /// True if nothing orders it and a later one, one of them writes, and they are no steps for both threads.
     fn races_with(&self, later: &Self, fences: &Fences) -> bool {
         let (one, two) = (self.watched, later.watched);
         let same_thread = one.group == two.group && one.thread == two.thread;
@@ -72,7 +72,7 @@ impl Access {
     }
 }
 
-/// When each thread that has come to a fence for the device came to its last one.
+/// The time of the last fence for the device of each thread that has come to one.
 #[derive(Debug, Default)]
 struct Fences(HashMap<(u64, usize), u64>);
 
@@ -83,8 +83,9 @@ impl Fences {
     }
 }
 
-/// Who reached an element: the last writer, and two different readers since (of more, each races with what these do); and one
-/// before the last writer whose access was for fewer, as that may race with who the last writer's does not.
+/// The accesses of an element: the last writer's, and those of two different readers since (any more race with the
+/// same accesses as these do). And one before the last writer's whose scope was narrower, as it may race with threads
+/// with which the last writer's does not.
 #[derive(Debug, Clone, Copy, Default)]
 struct Trace {
     writer: Option<Access>,
@@ -93,7 +94,7 @@ struct Trace {
 }
 
 impl Trace {
-    /// Who races with an access, which is left in the trace.
+    /// Leaves an access in the trace, and gives an earlier one that races with it.
     fn note(&mut self, access: Access, fences: &Fences) -> Option<Access> {
         let [one, two] = self.readers;
         let known = [self.writer, self.narrower, one, two];
@@ -195,7 +196,7 @@ impl Shadow {
 mod tests {
     use super::*;
 
-    /// Whether the last of these accesses races with one before: block, thread, epoch, and whether it writes.
+    /// True if the last of these accesses races with one before: block, thread, epoch, and whether it writes.
     fn last_races(accesses: &[(u64, usize, u64, bool)]) -> bool {
         let mut trace = Trace::default();
         let mut races = false;
@@ -211,7 +212,7 @@ mod tests {
         races
     }
 
-    /// Whether a read of block 1 races with a write of block 0, of which both may come to fences in between.
+    /// True if a read of block 1 races with a write of block 0. Both may come to fences in between.
     fn read_races(writer_fences: bool, reader_fences: bool) -> bool {
         let thread = |group| Watched {
             group,
@@ -222,7 +223,7 @@ mod tests {
         let access = |group, writes| {
             Access::new(thread(group), writes, None, std::panic::Location::caller())
         };
-        // Fences before what they should order.
+        // Fences before the accesses that they should order.
         shadow.fence(thread(0));
         shadow.fence(thread(1));
         shadow.note(64, 0, access(0, true));
@@ -244,7 +245,7 @@ mod tests {
         assert!(read_races(false, false));
     }
 
-    /// Whether steps of two threads race: the block, the thread and the scope of each.
+    /// True if steps of two threads race: the block, the thread and the scope of each.
     fn steps_race(steps: [(u64, usize, Scope); 2]) -> bool {
         let [first, second] = steps.map(|(group, thread, scope)| {
             let watched = Watched {
@@ -269,7 +270,7 @@ mod tests {
         assert!(steps_race([(0, 0, Device), (0, 1, Thread)]));
     }
 
-    /// Which of these steps race with one before.
+    /// The indices of the steps that race with one before.
     fn racing(steps: &[(u64, usize, Scope)]) -> Vec<usize> {
         let mut trace = Trace::default();
         let mut racing = Vec::new();

@@ -1,19 +1,19 @@
-//! What a kernel's attribute says of the blocks that it is launched in.
+//! The bounds that a kernel's attribute sets for its blocks.
 
 use super::{AcceleratorLimits, WorkDivision};
 use crate::error::KernelError;
 use crate::extent::Extent;
 use quipu_kernel_ir as ir;
 
-/// What `#[kernel(block_threads = […], max_block_threads = …, min_blocks = …)]` says of a kernel's launches. The compilers
-/// of devices are told, and a launch that disagrees is refused.
+/// The bounds of a kernel's launches, from `#[kernel(block_threads = […], max_block_threads = …, min_blocks = …)]`.
+/// The compilers of devices get them, and a launch that disagrees is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchBounds<const D: usize> {
     /// The threads of each block along each dimension.
     pub block_threads: Option<[usize; D]>,
     /// The most threads of a block, in all.
     pub max_block_threads: Option<usize>,
-    /// How many blocks a multiprocessor is to have room for at the same time: a wish.
+    /// The number of blocks that a multiprocessor is to have room for at the same time: a wish.
     pub min_blocks: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ impl<const D: usize> LaunchBounds<D> {
         min_blocks: None,
     };
 
-    /// Whether something is said of how many threads a block has.
+    /// True if the number of threads of a block is bounded.
     #[must_use]
     #[inline]
     pub const fn limits_blocks(&self) -> bool {

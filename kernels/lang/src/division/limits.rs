@@ -1,4 +1,4 @@
-//! What a device can run at most, and what it runs best.
+//! The limits of a device, and its preferences.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl fmt::Display for PerDimension {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AcceleratorLimits {
-    /// How many blocks really run at the same time: cores, or a GPU's multiprocessors.
+    /// The number of blocks that really run at the same time: cores, or a GPU's multiprocessors.
     pub multiprocessors: usize,
     /// Threads that run in lockstep; 1 where there is no such thing.
     pub warp_size: usize,
@@ -79,9 +79,9 @@ pub struct AcceleratorLimits {
     pub thread_element_count: usize,
     /// Block-shared memory, in bytes.
     pub shared_bytes: usize,
-    /// How many threads per block an automatic division aims at.
+    /// The number of threads per block that an automatic division aims at.
     pub preferred_block_threads: usize,
-    /// How many elements per thread an automatic division aims at.
+    /// The number of elements per thread that an automatic division aims at.
     pub preferred_thread_elements: usize,
 }
 

@@ -1,4 +1,4 @@
-//! How a launch divides its work: a grid of blocks, a block of threads, a thread of elements.
+//! The division of a launch's work: a grid of blocks, a block of threads, a thread of elements.
 //!
 //! Blocks are independent of each other and run in any order, on any core. The threads of a block can
 //! wait for each other and share memory. A thread goes through its elements one after the other; on a
@@ -126,25 +126,25 @@ impl<const D: usize> WorkDivision<D> {
         self.block_threads.known_scale(self.thread_elements)
     }
 
-    /// How many blocks the grid has.
+    /// The number of blocks of the grid.
     #[inline(always)]
     pub fn block_count(&self) -> usize {
         self.grid_blocks.product()
     }
 
-    /// How many threads a block has.
+    /// The number of threads of a block.
     #[inline(always)]
     pub fn threads_per_block(&self) -> usize {
         self.block_threads.product()
     }
 
-    /// How many elements a thread has.
+    /// The number of elements of a thread.
     #[inline(always)]
     pub fn elements_per_thread(&self) -> usize {
         self.thread_elements.product()
     }
 
-    /// How many elements along each dimension of `extent` are one thread's own.
+    /// The number of elements along each dimension of `extent` that are one thread's own.
     ///
     /// Those of the division where the grid covers the extent, which costs no division; else as many
     /// more as it takes to give every element to some thread.

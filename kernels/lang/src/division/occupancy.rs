@@ -1,28 +1,28 @@
-//! How many blocks of a kernel a device runs at once, and what follows for dividing its work.
+//! Occupancy: the number of blocks of a kernel that a device runs at once, and its use for dividing the work.
 //!
 //! A GPU's multiprocessor holds several blocks, as many as its registers, its shared memory and its lists of threads
-//! and blocks have room for; while some wait for memory, others compute. How many that are depends on the kernel, as it
-//! was compiled. So a device that can tell is asked about each kernel ([`Occupancy`]), and an automatic division goes by
-//! the answer: [`AcceleratorLimits::for_kernel`] gives limits that prefer what suits the kernel, and
+//! and blocks have room for; while some wait for memory, others compute. Their number depends on the kernel, as it
+//! was compiled. So a device that knows it is asked about each kernel ([`Occupancy`]), and an automatic division goes
+//! by the answer: [`AcceleratorLimits::for_kernel`] gives limits with preferences that suit the kernel, and
 //! [`WorkDivision::for_elements`](super::WorkDivision::for_elements) does the rest.
 
 use super::AcceleratorLimits;
 use crate::error::{Exceeded, KernelError};
 
-/// What a device tells of a compiled kernel.
+/// A device's knowledge of a compiled kernel.
 ///
 /// A driver that can ask its interface (CUDA has a call for it) answers from there. One that knows numbers only has
 /// [`Multiprocessor::holding`].
 pub trait Occupancy {
-    /// How many threads a block of the kernel can have at most.
+    /// The most threads that a block of the kernel can have.
     fn max_block_threads(&self) -> usize;
 
-    /// How many blocks of so many threads one multiprocessor runs at once, with the shared memory that these blocks
-    /// have; 0 if it cannot run any.
+    /// The number of blocks of so many threads that one multiprocessor runs at once, with the shared memory that
+    /// these blocks have; 0 if it cannot run any.
     fn resident_blocks(&self, block_threads: usize) -> usize;
 }
 
-/// What a compiled kernel needs: what compilers and drivers call a kernel's attributes.
+/// The needs of a compiled kernel: compilers and drivers call them a kernel's attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelResources {
     /// Registers of a thread.
@@ -35,7 +35,7 @@ pub struct KernelResources {
     pub max_block_threads: usize,
 }
 
-/// What one multiprocessor has room for.
+/// The room of one multiprocessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multiprocessor {
     /// Threads.
@@ -55,7 +55,7 @@ pub struct Multiprocessor {
 }
 
 impl Multiprocessor {
-    /// How many blocks of a kernel it runs at once.
+    /// The occupancy of a kernel there.
     ///
     /// ```
     /// use quipu_kernel::{KernelResources, Multiprocessor, Occupancy};

@@ -7,7 +7,7 @@ use super::{AcceleratorLimits, PerDimension, WorkDivision};
 use crate::error::KernelError;
 use crate::extent::Extent;
 
-/// What shape the blocks of a subdivided grid may have.
+/// The shapes that the blocks of a subdivided grid may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Subdivision {
@@ -23,7 +23,8 @@ pub enum Subdivision {
 /// them, so that an uneven load still ends evenly.
 const GROUPS_PER_MULTIPROCESSOR: usize = 8;
 
-/// ... or this many, of one thread each: these run one after the other, and half of the last is what nobody shares.
+/// ... or this many, of one thread each: these run one after the other, and half of the last one's time is shared
+/// with no other.
 const SINGLE_GROUPS_PER_MULTIPROCESSOR: usize = 32;
 
 /// ... but gives no thread fewer than one in this many of its preferred elements for it.
@@ -109,8 +110,9 @@ impl<const D: usize> WorkDivision<D> {
     /// As [`subdivide`](Self::subdivide), with full blocks only: in every dimension the threads of a block divide those
     /// that the elements need, so that no block sticks out. (The last thread's elements may.)
     ///
-    /// Where little divides, blocks are small: one thread each, along a dimension of a prime number of threads that is
-    /// larger than a block can be. Sides that shall be close to equal grow in turns, the shortest first, while any can.
+    /// Where few numbers divide the extent, blocks are small: one thread each, along a dimension of a prime number of
+    /// threads that is larger than a block can be. Sides that shall be close to equal grow in turns, the shortest
+    /// first, while any can.
     ///
     /// ```
     /// use quipu_kernel::{AcceleratorLimits, Extent, Subdivision, WorkDivision};

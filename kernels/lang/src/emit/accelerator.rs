@@ -1,4 +1,4 @@
-//! What a kernel asks its accelerator: where its thread is, how much there is, what is its own; and barriers.
+//! A kernel's calls of its accelerator: its thread's position, extents, its own elements; and barriers.
 
 use std::ops::Range;
 use std::panic::Location;
@@ -20,7 +20,7 @@ use crate::extent::{Extent, Vector};
 
 /// Origins and units as the representation names them.
 pub trait Named: Copy {
-    /// What it is there.
+    /// Its counterpart there.
     #[doc(hidden)]
     type Ir;
     /// Its name.
@@ -75,7 +75,7 @@ fn stepped(s: &mut State, start: Value, end: Value, step: Value) -> Raw {
     components_of(s, vec![range, Raw::Value(step)])
 }
 
-/// Whether this is the first of an origin's threads.
+/// True if this is the first of an origin's threads.
 fn first_of(origin: Origin, location: &'static Location<'static>) -> Expr<bool> {
     of_value(state::at(location, |s| {
         let number = thread_number(s, origin, Unit::Threads);

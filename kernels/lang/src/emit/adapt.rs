@@ -1,7 +1,7 @@
 //! Iterators whose items have numbers, and the adapters that make others of these.
 //!
-//! Such an iterator is [`Items`]: how many there are, and what makes the one with a number. So an adapter is arithmetic on counts
-//! and numbers, and a loop over whatever was adapted counts one variable.
+//! Such an iterator is [`Items`]: their number, and a function that makes the one with a number. So an adapter is
+//! arithmetic on counts and numbers, and a loop over an adapted iterator counts one variable.
 
 use std::marker::PhantomData;
 use std::ops::{Range, RangeFrom, RangeInclusive};
@@ -32,7 +32,7 @@ pub struct Items {
     pub(super) item: Item,
 }
 
-/// How many items there are.
+/// The number of items.
 #[derive(Clone, Copy)]
 pub(super) enum Count {
     Of(Value),
@@ -50,14 +50,14 @@ impl std::fmt::Debug for Items {
     }
 }
 
-/// What a loop goes over by numbers.
+/// An iterator that a loop goes over by numbers.
 #[diagnostic::on_unimplemented(
     message = "a `for` loop in a kernel does not go over `{Self}`",
     label = "not a range, slice, array or a thread's own elements",
     note = "`for` goes over `a..b`, `a..=b`, `a..`, arrays, `slice.iter()`, `.iter_mut()`, and `.rev()`, `.step_by(n)`, `.skip(n)`, `.take(n)`, `.zip(other)`, `.enumerate()` and `.copied()` of these; over `acc.elements(n)`, `y.each()`, `y.iter_mut()` and `y.rows()`"
 )]
 pub trait Indexed {
-    /// What the loop's pattern is given.
+    /// The type of the loop's pattern.
     type Item: ?Sized;
 
     #[doc(hidden)]
@@ -75,7 +75,7 @@ pub trait Indexed {
     }
 }
 
-/// As a number of another type, or just what it is.
+/// Converts it to a number of another type, if it is not of that type.
 pub(super) fn cast(s: &mut State, value: Value, scalar: Scalar) -> Value {
     let f = &mut s.frame().function;
     if f.type_of(value).scalar() == Some(scalar) {
@@ -120,7 +120,7 @@ impl Items {
                 Some(binary(s, BinaryOperation::Subtract, count, one))
             }
             Count::To { last, .. } => Some(last),
-            // What has no end has no `rev`, as rustc has said.
+            // An endless iterator has no `rev`, as rustc has said.
             Count::Endless => None,
         };
         Self {
@@ -233,7 +233,7 @@ impl Items {
     }
 }
 
-/// What is in their places.
+/// The values in their places.
 pub(super) fn copied(items: Items, location: &'static Location<'static>) -> Items {
     Items {
         scalar: items.scalar,
@@ -263,7 +263,7 @@ impl Count {
         }
     }
 
-    /// The last number, and whether there is none. Of what is endless it is the greatest there is.
+    /// The last number, and true if there is none. Of an endless iterator it is the greatest there is.
     fn last(self, s: &mut State, scalar: Scalar) -> (Value, Value) {
         match self {
             Self::To { last, is_empty } => (last, is_empty),
@@ -458,7 +458,7 @@ fn step_of(s: &mut State, step: Value, location: &'static Location<'static>) -> 
     binary(s, BinaryOperation::Maximum, step, one)
 }
 
-/// The items of what is adapted with a number, and that number.
+/// The items of an iterator that is adapted with a number, and that number.
 fn items_with<I: ?Sized + Indexed>(
     s: &mut State,
     over: Raw,

@@ -11,7 +11,7 @@ use super::place;
 use super::state::{self, Raw, State};
 use crate::number::{bf16, f16};
 
-/// Which byte comes first.
+/// The byte that comes first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Lowest,
@@ -147,7 +147,7 @@ const NATIVE: First = if cfg!(target_endian = "big") {
     First::Lowest
 };
 
-/// Numbers and their bytes, as what they are called with.
+/// Conversions between numbers and bytes, as functions of their arguments.
 #[doc(hidden)]
 pub trait ByteCalls: Bytes {
     #[track_caller]
@@ -186,7 +186,7 @@ pub trait ByteCalls: Bytes {
     }
 }
 
-/// The same, as what they are called on.
+/// The same, as methods of their receivers.
 #[doc(hidden)]
 pub trait ByteMethods: Bytes {
     #[track_caller]

@@ -15,25 +15,25 @@ use super::control::inlined;
 use super::expression::{Expr, is_indexed, variable};
 use super::state::{self, Frame, Known, Mode, Raw, State};
 
-/// What a device function is called with, and what identifies it.
+/// A device function's arguments, and its identity.
 #[derive(Debug)]
 pub struct Callee {
     /// The user's name.
     pub name: &'static str,
     /// The type whose function it is.
     pub key: &'static str,
-    /// What a generic one is made for.
+    /// The types that a generic one is made for.
     pub types: Vec<String>,
-    /// Where the user wrote it: file, line and column.
+    /// The place where the user wrote it: file, line and column.
     pub place: (&'static str, u32, u32),
-    /// Whether it is always written into its caller.
+    /// True if it is always written into its caller.
     pub inline: bool,
-    /// Whether it takes closures, which may call it in turn without end to it: each is written where it is called.
+    /// True if it takes closures, which may call it in turn without end to it: each is written where it is called.
     pub takes_closures: bool,
 }
 
-/// How often functions that take closures are written into themselves. Closures of one function may have the same name, so
-/// a call of `twice` in what is passed to `twice` is only told from one without end by how deep it is.
+/// The most times that functions that take closures are written into themselves. Closures of one function may have
+/// the same name. So a call of `twice` in the closure for `twice` is only told from one without end by its depth.
 const MOST_NESTED: usize = 16;
 
 const RECURSION: &str = "a device function that calls itself, directly or through others, has no end on some devices; write a loop";
@@ -48,8 +48,8 @@ pub fn call<R: ?Sized, W: FnMut(&[Raw]) -> Expr<R>>(
     Expr::from_raw(call_raw(
         callee,
         arguments,
-        // The type of the body tells functions of one trait apart that differ in what
-        // the trait is for: `Operator<u32>` and `Operator<f32>` of one operator.
+        // The type of the body tells functions of one trait apart that differ in the trait's parameters:
+        // `Operator<u32>` and `Operator<f32>` of one operator.
         [std::any::type_name::<R>(), std::any::type_name::<W>()],
         &mut |arguments| write(arguments).raw(),
         Location::caller(),
@@ -63,13 +63,13 @@ fn call_raw(
     write: &mut dyn FnMut(&[Raw]) -> Raw,
     location: &'static Location<'static>,
 ) -> Raw {
-    // Of what is never reached the arguments may be no values (what a loop gives, say, whose `break`s are not reached
-    // either), and the function would be written for these.
-    // And after a problem nothing is written that counts: two calls of itself in a function would be written 2^16 times.
+    // The arguments of a call that is never reached may be no values (the result of a loop, say, whose `break`s are
+    // not reached either), and the function would be written for these. And after a problem nothing is written that
+    // counts: two calls of itself in a function would be written 2^16 times.
     if !state::current(|s| s.frame().is_live() && !s.has_problem()) {
         return Raw::Nothing;
     }
-    // Evaluated here: what is in a place is copied out of it.
+    // Evaluated here: the value in a place is copied out of it.
     let arguments: Vec<_> = state::at(location, |s| {
         arguments
             .iter()
@@ -156,7 +156,7 @@ fn call_raw(
             Some(Type::Unit) => Raw::Nothing,
             Some(_) => Raw::Value(value),
             None => {
-                // What follows is never reached, which only a loop tells whoever reads the source.
+                // The code after it is never reached, and only a loop tells the source's compiler so.
                 let id = s.frame().function.loop_id();
                 let (body, step) = (ir::Block::new(), ir::Block::new());
                 let endless = Statement::Loop { id, body, step };
@@ -205,7 +205,7 @@ fn finish(
     (id, result)
 }
 
-/// What a call of a function without `#[device]` is a call of.
+/// The target of a call of a function without `#[device]`.
 ///
 /// A function is a value, and `#[device]` adds a type of its name, which writes calls. So a call brings in all that there is of
 /// its function's name under one of these names, for the number of its arguments, and these types for where there is no type.
@@ -223,7 +223,7 @@ pub mod plain {
     )]
     pub trait Device {}
 
-    /// What may have methods that kernels do not know.
+    /// A type that may have methods that kernels do not know.
     #[diagnostic::on_unimplemented(
         message = "kernels do not know this method",
         label = "not in the kernel language"
@@ -240,7 +240,7 @@ pub mod plain {
     )]
     pub trait HasMethod {}
 
-    /// What such a function is, of which no more is known.
+    /// The stand-in for such a function, of which no more is known.
     #[derive(Debug)]
     pub struct Plain;
 
@@ -275,7 +275,7 @@ pub mod plain {
     }
 }
 
-/// A parameter as what it is in the function: of the type of the argument.
+/// A parameter as it is in the function: of the type of the argument.
 #[must_use]
 pub fn rebound<T: ?Sized>(_: Expr<T>, raw: Raw) -> Expr<T> {
     Expr::from_raw(raw)

@@ -14,7 +14,7 @@ use super::repeat::{begin_unstepped, end, leave_unless};
 use super::state::{self, Raw, State};
 use super::variant::variant_of_number;
 
-/// What an operation of integers gives: the result as it wraps around, and whether it did.
+/// The outcome of an operation of integers: the result as it wraps around, and true if it did.
 struct Outcome {
     value: Value,
     overflows: Value,
@@ -92,7 +92,7 @@ fn outcome(s: &mut State, operation: Binary, [a, b]: [Value; 2], scalar: Scalar)
     let overflows = match (operation, scalar.is_signed()) {
         (Binary::Add, false) => binary(s, Binary::Less, value, a),
         (Binary::Subtract, false) => binary(s, Binary::Less, a, b),
-        // Both of one sign, and the sum of the other; of a difference, `a` and what is taken from it of two signs.
+        // Both of one sign, and the sum of the other; of a difference, its operands of two signs.
         (Binary::Add, true) => {
             let [one, other] = [a, b].map(|of| binary(s, Binary::Xor, of, value));
             let both = binary(s, Binary::And, one, other);
@@ -165,7 +165,7 @@ fn shift(s: &mut State, operation: Binary, [a, amount]: [Value; 2], scalar: Scal
     Outcome { value, overflows }
 }
 
-/// What is written of operands, which are as wide as natively: of the type that they then have.
+/// Writes an operation of operands that are as wide as natively: of the type that they then have.
 type Write<const N: usize> = fn(&mut State, [Value; N], Scalar) -> Outcome;
 
 fn write<const N: usize>(
@@ -276,7 +276,7 @@ fn square_root(
 
 macro_rules! outcomes {
     ($($method:ident / $call:ident ($($operand:ident: $of:ty),*) -> $result:ty = $give:ident $write:expr;)*) => {
-        /// Methods of numbers that say whether there is a result, as what they are called with.
+        /// Methods of numbers that say whether there is a result, as functions of their arguments.
         pub trait CheckedCalls<T: KernelValue> {
             $(
                 #[doc(hidden)]
@@ -288,7 +288,7 @@ macro_rules! outcomes {
             )*
         }
 
-        /// The same, as what they are called on: see `Subject`.
+        /// The same, as methods of their receivers: see `Subject`.
         pub trait CheckedMethods<T: KernelValue> {
             $(
                 #[doc(hidden)]
@@ -367,7 +367,7 @@ fn total_order(s: &mut State, value: Value, scalar: Scalar) -> Value {
     f.binary(Binary::Xor, bits, rest)
 }
 
-/// Comparisons and roots, as what they are called with.
+/// Comparisons and roots, as functions of their arguments.
 pub trait OrderingCalls<T: KernelValue> {
     #[doc(hidden)]
     #[track_caller]
@@ -426,7 +426,7 @@ pub trait OrderingCalls<T: KernelValue> {
     }
 }
 
-/// The same, as what they are called on: see `Subject`.
+/// The same, as methods of their receivers: see `Subject`.
 pub trait OrderingMethods<T: KernelValue> {
     #[doc(hidden)]
     #[track_caller]
@@ -459,7 +459,7 @@ impl<T: KernelValue> OrderingMethods<T> for &'static T {}
 
 macro_rules! asked_of_orders {
     ($($method:ident = $operation:ident;)*) => {
-        /// What an `Ordering` is asked.
+        /// Questions to an `Ordering`.
         #[doc(hidden)]
         pub trait AskedOrderings {
             $(

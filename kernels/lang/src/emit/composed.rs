@@ -117,7 +117,7 @@ pub(super) fn clamped(
     s.frame().function.select(is_above, max, value)
 }
 
-/// Whether two bounds are constants in the right order, which nobody has to check.
+/// True if two bounds are constants in the right order, which need no check.
 fn are_ordered(s: &mut State, bounds: [Value; 2], scalar: Scalar) -> bool {
     let [Some(min), Some(max)] = bounds.map(|bound| s.frame().known(Raw::Value(bound))) else {
         return false;
@@ -147,7 +147,7 @@ pub(super) fn next_power_of_two(s: &mut State, value: Value, scalar: Scalar) -> 
     f.binary(Binary::Add, ones, one)
 }
 
-/// Whether one is a multiple of another, which may be zero.
+/// True if one is a multiple of another, which may be zero.
 pub(super) fn is_multiple(s: &mut State, a: Value, b: Value, scalar: Scalar) -> Value {
     let f = &mut s.frame().function;
     let (zero, one) = (f.literal(scalar, 0), f.literal(scalar, 1));
@@ -188,7 +188,7 @@ pub(super) fn scaled(
 
 /// Integers, with the unsigned type that their distances are of.
 pub trait Unsigned: KernelValue {
-    /// That type.
+    /// The unsigned type.
     type Unsigned: KernelValue;
 }
 
@@ -205,7 +205,7 @@ unsigned! {
     u8 => u8, u16 => u16, u32 => u32, u64 => u64, usize => usize
 }
 
-/// Methods that give the unsigned type, as what they are called with.
+/// Methods that give the unsigned type, as functions of their arguments.
 pub trait UnsignedCalls: Unsigned {
     /// `T::abs_diff(a, b)`.
     #[doc(hidden)]
@@ -245,7 +245,7 @@ fn as_unsigned<T: Unsigned>(s: &mut State, value: Value) -> Value {
     }
 }
 
-/// The same, as what they are called on: see `Subject`.
+/// The same, as methods of their receivers: see `Subject`.
 pub trait UnsignedMethods<T: Unsigned> {
     #[doc(hidden)]
     #[track_caller]

@@ -1,4 +1,4 @@
-//! What takes the items of an iterator: closures, sums and products, and questions. The macro writes the loops.
+//! Consumers of the items of an iterator: closures, sums and products, and questions. The macro writes the loops.
 
 use std::cmp::Ordering;
 use std::panic::Location;
@@ -23,7 +23,7 @@ use super::state::{self, Raw, State};
 )]
 pub trait Iterator {}
 
-/// Methods of iterators that take items with closures, of a variable: what it is of, the macro does not see.
+/// Methods of iterators that take items with closures, of a variable: the macro does not see its type.
 #[doc(hidden)]
 pub trait TakingMethods: Iterate + Iterator + Sized {
     #[track_caller]
@@ -189,12 +189,12 @@ fn holds<I: Iterate>(
     value(holds)
 }
 
-/// What is gone over by methods with closures.
+/// The iterator that methods with closures go over.
 pub fn iterator<I: ?Sized + Iterator>(over: Expr<I>) -> Expr<I> {
     over
 }
 
-/// What a closure makes of an item.
+/// The value of a closure for an item.
 pub fn applied<A: ?Sized, R: ?Sized>(
     item: Expr<A>,
     function: impl FnOnce(Expr<A>) -> Expr<R>,
@@ -202,7 +202,7 @@ pub fn applied<A: ?Sized, R: ?Sized>(
     function(item)
 }
 
-/// What a closure makes of what came of the items before, and of an item.
+/// The value of a closure for the result of the items before, and an item.
 pub fn combined<T: ?Sized, A: ?Sized>(
     total: Expr<T>,
     item: Expr<A>,
@@ -211,7 +211,7 @@ pub fn combined<T: ?Sized, A: ?Sized>(
     function(total, item)
 }
 
-/// What is the sum and product of items of a type: numbers, of theirs.
+/// The type of a sum and a product of items of a type: numbers, for items that are numbers.
 #[diagnostic::on_unimplemented(
     message = "a sum or product of `{A}` is no `{Self}` in kernels",
     label = "write `fold`, or a `for` loop"
@@ -280,7 +280,8 @@ pub fn multiply<T: Totals<A>, A: ?Sized>(product: Expr<T>, item: Expr<A>) {
     );
 }
 
-/// Keeps in a variable whether a condition holds, and leaves the loop once it does not, of what is to hold of all, or once it does.
+/// Keeps in a variable whether a condition holds, and leaves the loop once that is decided: by an item for which it
+/// does not hold, if it is to hold of all, or else by one for which it does.
 #[track_caller]
 pub fn settle(holds: Expr<bool>, now: Expr<bool>, of_all: bool, this: Loop<()>) {
     let location = Location::caller();
@@ -306,7 +307,7 @@ fn settle_value(
     leave_unless(s, goes_on, this);
 }
 
-/// Whether a number is among some.
+/// True if a number is among some.
 pub(super) fn contains(
     s: &mut State,
     items: &Items,
@@ -324,7 +325,7 @@ pub(super) fn contains(
     s.value(holds, location)
 }
 
-/// Whether a number is in a range: not below its start, and `Less` or `LessEqual` than its end, if it has one.
+/// True if a number is in a range: not below its start, and `Less` or `LessEqual` than its end, if it has one.
 pub(super) fn is_between(
     s: &mut State,
     (start, end): (Value, Option<(BinaryOperation, Value)>),

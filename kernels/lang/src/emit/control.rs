@@ -1,7 +1,7 @@
-//! Branches and returns: what the user writes in braces is written between two calls. Loops are in `repeat.rs`.
+//! Branches and returns: the user's block in braces is written between two calls. Loops are in `repeat.rs`.
 //!
-//! What follows a `return`, `break` or `continue` in its block is written and thrown away. A result of a branch or
-//! loop goes through a variable.
+//! Code after a `return`, `break` or `continue` in its block is written and thrown away. A result of a branch or loop
+//! goes through a variable.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -23,19 +23,19 @@ fn end(s: &mut State, raw: Raw) -> Written {
     (block, raw, live)
 }
 
-/// What several branches give, or the `break`s of a loop, or the `return`s of a function.
+/// The joint result of several branches, of the `break`s of a loop, or of the `return`s of a function.
 #[derive(Default)]
 pub(super) struct Joined {
     /// The variable that values go through.
     local: Option<(LocalId, ir::Type)>,
     /// The shared array that all of them gave that came to their end: it needs no variable.
     only: Option<Raw>,
-    /// Of a tuple that has slices, and so is no value, what is given for each of its parts.
+    /// The joint results of the parts of a tuple that has slices, and so is no value.
     parts: Vec<Joined>,
 }
 
 impl Joined {
-    /// Adds the store of what a branch gave.
+    /// Adds the store of a branch's result.
     pub(super) fn join(
         &mut self,
         s: &mut State,
@@ -46,7 +46,7 @@ impl Joined {
         match raw {
             Raw::Nothing => return,
             Raw::Shared(_) => {
-                // Which array it is cannot depend on a condition.
+                // The choice of an array cannot depend on a condition.
                 match self.only {
                     Some(before) if before != raw => {
                         s.refuse(location, "every branch has to give the same shared array");
@@ -104,7 +104,7 @@ impl Joined {
         }
     }
 
-    /// What the branches gave, after them.
+    /// The result of the branches, after them.
     pub(super) fn result(self, s: &mut State) -> Raw {
         match self.local {
             Some((local, _)) => Raw::Value(s.frame().function.load_local(local)),
@@ -119,14 +119,14 @@ impl Joined {
 
 /// A branch that is being written, which gives a `T`.
 ///
-/// What is in braces in the user's source is written between two calls, and not in a closure: of these, each `if` would
-/// have some of its own, and they would be most of what a kernel adds to the time that its crate takes to compile.
+/// The block in braces in the user's source is written between two calls, and not in a closure: of these, each `if`
+/// would have some of its own, and they would be most of the time that a kernel adds to the compilation of its crate.
 ///
 /// 1. [`branch`], [`and`] or [`or`] begins it.
-/// 2. If [`begins_then`](Self::begins_then), its first block is written, and [`ends_then`](Self::ends_then) told what
-///    it gives.
+/// 2. If [`begins_then`](Self::begins_then), its first block is written, and [`ends_then`](Self::ends_then) called
+///    with its result.
 /// 3. The same with the other block, of a branch that has one.
-/// 4. [`result`](Self::result) is what the branch gives.
+/// 4. [`result`](Self::result) is the branch's result.
 ///
 /// Of a condition that is known when the kernel is built only the block is written that is taken.
 pub struct Branch<T: ?Sized> {
@@ -148,17 +148,17 @@ impl<T: ?Sized> std::fmt::Debug for Branch<T> {
     }
 }
 
-/// A block that is written: its statements, what it gives, and whether its end is reached.
+/// A block that is written: its statements, its result, and true if its end is reached.
 type Written = (ir::Block, Raw, bool);
 
-/// What is known of a branch while it is written.
+/// The state of a branch while it is written.
 pub(super) struct BranchState {
     condition: Value,
     /// Of `&&` and `||`, which one it is.
     short: Option<BinaryOperation>,
     then: Option<Written>,
     otherwise: Option<Written>,
-    /// What the block gives that is taken, if that is known.
+    /// The result of the block that is taken, if that is known.
     known: Option<Raw>,
     location: &'static Location<'static>,
 }
@@ -172,7 +172,7 @@ pub fn branch<T: ?Sized>(condition: Expr<bool>) -> Branch<T> {
     }
 }
 
-/// `left && right`: its first block is what is on the right, and it has no other.
+/// `left && right`: its first block is the right side, and it has no other.
 #[track_caller]
 pub fn and(left: Expr<bool>) -> Branch<bool> {
     Branch {
@@ -191,7 +191,7 @@ pub fn or(left: Expr<bool>) -> Branch<bool> {
     }
 }
 
-/// Begins a branch; what its condition is, if that is known.
+/// Begins a branch, and gives the value of its condition, if that is known.
 fn branch_raw(
     condition: Raw,
     short: Option<BinaryOperation>,
@@ -233,7 +233,7 @@ impl<T: ?Sized> Branch<T> {
         ends_block(self.known.is_some(), false, result.raw());
     }
 
-    /// Ends the branch: what it gives.
+    /// Ends the branch, and gives its result.
     pub fn result(self) -> Expr<T> {
         Expr::from_raw(end_branch(self.known.is_some()))
     }
@@ -328,7 +328,7 @@ fn branched(
     })
 }
 
-/// What two branches give, with slices in place of shared arrays where they give different ones.
+/// The results of two branches, with slices in place of shared arrays where they give different ones.
 fn as_slices(
     s: &mut State,
     (then, one): (&mut ir::Block, Raw),
@@ -366,7 +366,7 @@ fn as_slices(
     (sliced(then, one), sliced(otherwise, other))
 }
 
-/// Whether a block is a few operations without effects that cost little, so that it may be evaluated for nothing.
+/// True if a block is a few operations without effects that cost little, so that it may be evaluated for nothing.
 fn is_cheap(block: &ir::Block) -> bool {
     const MOST: usize = 4;
     is_pure(block, MOST)
@@ -381,7 +381,7 @@ fn is_cheap(block: &ir::Block) -> bool {
         })
 }
 
-/// Whether a block is at most so many operations that change nothing and cannot be a fault.
+/// True if a block is at most so many operations that change nothing and cannot be a fault.
 fn is_pure(block: &ir::Block, most: usize) -> bool {
     block.len() <= most
         && block.iter().all(|statement| match statement {

@@ -29,23 +29,24 @@ pub trait KernelValue: Copy + Send + Sync + 'static {
     #[doc(hidden)]
     const VARIANTS: &'static [&'static str] = &[];
 
-    /// Whether it is a user's struct or enum.
+    /// True if it is a user's struct or enum.
     #[doc(hidden)]
     const IS_DERIVED: bool = false;
 
-    /// Whether two values are equal where their numbers are: of an enum whose `PartialEq` says so of all of its variants.
+    /// True if two values are equal where their numbers are. It is so for an enum whose `PartialEq` says so of all of
+    /// its variants.
     #[doc(hidden)]
     fn is_equal_by_number() -> bool {
         !Self::IS_DERIVED
     }
 
-    /// Whether two values are ordered as their numbers are, likewise by `PartialOrd`.
+    /// True if two values are ordered as their numbers are, likewise by `PartialOrd`.
     #[doc(hidden)]
     fn is_ordered_by_number() -> bool {
         !Self::IS_DERIVED
     }
 
-    /// How two values are ordered, of a struct whose order is derived: see [`order`](super::order).
+    /// The order of two values, of a struct whose order is derived: see [`order`](super::order).
     #[doc(hidden)]
     #[must_use]
     fn __order_of(_: Expr<Self>, _: Expr<Self>) -> Option<Expr<Option<Ordering>>> {
@@ -98,7 +99,7 @@ pub trait Incomparable {
 }
 
 impl<T> Variants<T> {
-    /// Whether something holds of every two of them.
+    /// True if something holds of every two of them.
     fn all(&self, holds: impl Fn((&T, i128), (&T, i128)) -> bool) -> bool {
         let each = || self.0.iter().map(|(variant, number)| (variant, *number));
         each().all(|one| each().all(|other| holds(one, other)))
@@ -123,8 +124,9 @@ impl<T: PartialOrd> Ordered for Variants<T> {
 
 impl<T> Incomparable for &Variants<T> {}
 
-/// A type of values that lie in memory as they are, on every device: numbers of a known size, `bool`, arrays of these,
-/// and what has `#[derive(KernelData)]`. So it is what is in buffers and in block-shared arrays, and what is passed.
+/// A type of values that lie in memory as they are, on every device: numbers of a known size, `bool`, arrays of
+/// these, and types with `#[derive(KernelData)]`. Such values can be in buffers and in block-shared arrays, and can
+/// be passed.
 ///
 /// Tuples are not: how one lies in memory only the compiler knows that made the program. Nor are `usize` and `isize`,
 /// whose size devices choose; alone these can be [passed](ValueParameter). Within a kernel all are
@@ -142,7 +144,7 @@ pub trait KernelData: KernelValue {
     #[doc(hidden)]
     const ANY_BITS: bool;
 
-    /// True if these bytes, as many as it has, are a value of it. What is between fields does not count.
+    /// True if these bytes, as many as it has, are a value of it. Bytes between fields do not count.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
 }
@@ -159,8 +161,8 @@ pub trait ValueParameter: KernelValue {
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
 
-    /// What indices have to have room for, so that it can be passed: of a `usize` or an `isize`, the number; of a negative
-    /// one, that which as many bits are needed for.
+    /// The number that indices need room for, so that it can be passed: of a `usize` or an `isize`, the number
+    /// itself; of a negative one, a number that needs as many bits.
     #[doc(hidden)]
     fn index(self) -> u64 {
         0

@@ -1,13 +1,13 @@
-//! Why a kernel has no source.
+//! The error of a kernel without a source.
 
 use std::panic::Location;
 
 use quipu_kernel_ir::VerifyError;
 
-/// Why no source can be made of a kernel that runs natively.
+/// The reason for which no source can be made of a kernel that runs natively.
 ///
-/// What the kernel language does not have is refused by rustc, at its line. This is for what is known only when
-/// the source is made: of generic functions for these types, say.
+/// rustc refuses constructs that the kernel language does not have, at their lines. This error is for problems that
+/// are known only when the source is made: in generic functions for these types, say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -18,13 +18,13 @@ pub enum BuildError {
         file: &'static str,
         /// The line in it.
         line: u32,
-        /// What it is, and what to write instead.
+        /// The problem, and the remedy.
         problem: String,
     },
 }
 
 impl BuildError {
-    /// Of what was found in a module that was written, where there is a line for everything.
+    /// The error of a module that was written, where each statement has its line.
     pub(super) fn of(error: VerifyError) -> Self {
         let (file, line) = error.location.map_or(("", 0), |at| (at.file, at.line));
         Self::Refused {

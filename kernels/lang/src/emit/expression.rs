@@ -1,4 +1,4 @@
-//! Expressions: typed handles of what is being written.
+//! Expressions: typed handles of parts of the kernel that is being written.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ use super::place;
 use super::state::{self, Mode, Raw};
 use crate::extent::{Extent, Vector};
 
-/// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (what
-/// `&x` refers to is known as a place).
+/// An expression of a kernel that is being written: of type `T` in the user's source, references not counted (the
+/// place that `&x` refers to is known).
 pub struct Expr<T: ?Sized> {
     raw: Raw,
     of: PhantomData<*const T>,
@@ -40,7 +40,7 @@ impl<T: ?Sized> std::fmt::Debug for Expr<T> {
 }
 
 impl<T: ?Sized> Expr<T> {
-    /// What the expression stands for, as an expression of a type.
+    /// An expression of a type for a [`Raw`].
     pub fn from_raw(raw: Raw) -> Self {
         Self {
             raw,
@@ -48,14 +48,14 @@ impl<T: ?Sized> Expr<T> {
         }
     }
 
-    /// What the expression stands for.
+    /// The [`Raw`] that the expression stands for.
     pub fn raw(self) -> Raw {
         self.raw
     }
 }
 
-/// Never: what stands after it is type-checked and not compiled. That is how an operation of the kernel language
-/// has the type that rustc finds for the same operation on the values themselves.
+/// Never true: code after it is type-checked and not compiled. So an operation of the kernel language has the type
+/// that rustc finds for the same operation on the values themselves.
 pub const DEAD: bool = false;
 
 /// A value of an expression's type, where [`DEAD`] code needs one.
@@ -70,9 +70,9 @@ pub fn w_ref<T: ?Sized + 'static>(_: Expr<T>) -> &'static mut T {
 
 /// Something to call methods on that the type of an expression has: rustc then finds them as it does natively.
 ///
-/// It looks for them of this type, then of what this refers to, then of a reference to that. So a number's own methods,
-/// which are of the first, come before those of the traits of users, which are of the second; and those come before what
-/// the methods of numbers are of every other type, of which no more may be known than a trait of numbers.
+/// It looks for them of this type, then of the type that this refers to, then of a reference to that. So a number's
+/// own methods, which are of the first, come before those of the traits of users, which are of the second; and those
+/// come before the methods of numbers for every other type, of which no more may be known than a trait of numbers.
 #[derive(Debug)]
 pub struct Subject<T: ?Sized + 'static>(&'static T);
 
@@ -84,7 +84,7 @@ impl<T: ?Sized> Deref for Subject<T> {
     }
 }
 
-/// That of an expression.
+/// The subject of an expression.
 #[must_use]
 pub fn subject<T: ?Sized + Sample>(_: &Expr<T>) -> Subject<T> {
     Subject(T::sample())
@@ -132,8 +132,8 @@ pub fn lit<T: KernelValue>(value: T) -> Expr<T> {
     Expr::from_raw(state::at(location, |s| value.literal(s)))
 }
 
-/// A constant that is computed. Where that panics (as what overflows does, in a build with debug assertions) there is
-/// no constant, and a problem.
+/// A constant that is computed. Where that panics (as an overflow does, in a build with debug assertions) there is no
+/// constant, and a problem.
 #[track_caller]
 pub fn computed<T: KernelValue>(value: &dyn Fn() -> T) -> Expr<T> {
     let location = Location::caller();
@@ -150,14 +150,14 @@ pub fn computed<T: KernelValue>(value: &dyn Fn() -> T) -> Expr<T> {
     lit(value)
 }
 
-/// What the expression is now: a copy of what is in a place.
+/// The expression's value at this point: a copy of the value in a place.
 #[track_caller]
 pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
     Expr::from_raw(value_raw(expression.raw, Location::caller()))
 }
 
-// What follows a public function and does its work has no type parameters: so there is one of it, and not one for
-// each type of an expression, which would be most of what a kernel adds to the time that its crate takes to compile.
+// The function behind a public one, which does its work, has no type parameters. So there is one of it, and not one
+// for each type of an expression, which would be most of the time that a kernel adds to the compilation of its crate.
 
 fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
     match raw {
@@ -166,14 +166,14 @@ fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
     }
 }
 
-/// Where a method's arguments begin, for [`receiver`].
+/// The position at which a method's arguments begin, for [`receiver`].
 #[must_use]
 pub fn before_arguments() -> usize {
     state::current(|s| s.frame().function.statements())
 }
 
-/// The receiver of a method whose arguments have been written since: what was in its place before, if they change that.
-/// (Then it is not borrowed, so the method takes the value, which is evaluated before the arguments.)
+/// The receiver of a method whose arguments have been written since: the value in its place before, if they change
+/// that. (Then it is not borrowed, so the method takes the value, which is evaluated before the arguments.)
 #[track_caller]
 pub fn receiver<T: ?Sized>(receiver: Expr<T>, arguments: usize) -> Expr<T> {
     Expr::from_raw(receiver_raw(receiver.raw, arguments, Location::caller()))
@@ -200,7 +200,7 @@ fn receiver_raw(raw: Raw, arguments: usize, location: &'static Location<'static>
     })
 }
 
-/// Whether statements may change what begins there.
+/// True if statements may change the place that begins there.
 fn changes(function: &FunctionBuilder, block: &ir::Block, root: Root) -> bool {
     block.iter().any(|statement| match statement {
         Statement::Store { place, .. } => place.root == root,
@@ -250,9 +250,9 @@ pub fn dereference<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
     })
 }
 
-/// A reference to `[T; N]` or a shared array where one to `[T]` is expected, or to just what it is.
+/// A reference to `[T; N]` or a shared array where one to `[T]` is expected, or to its own type.
 pub trait Coerce<To: ?Sized> {
-    /// Whether all its elements are what is meant.
+    /// True if all its elements are meant.
     #[doc(hidden)]
     const IS_SLICED: bool = false;
 }
@@ -274,14 +274,15 @@ pub fn coerced<From: ?Sized + Coerce<To>, To: ?Sized>(expression: Expr<From>) ->
     })
 }
 
-/// What a reference may be to that branches give: no variable, element or field, of which devices would have to know where it is.
+/// A type that a reference may be to that branches give: no variable, element or field, of which devices would have
+/// to know where it is.
 #[diagnostic::on_unimplemented(
     message = "a reference in a kernel cannot depend on a condition",
     label = "choose an index, or write the branches with what is done to each"
 )]
 pub trait Chosen {}
 
-/// What a variable may be made to refer to after it was made.
+/// A type that a variable may be made to refer to after it was made.
 #[diagnostic::on_unimplemented(
     message = "a variable in a kernel cannot be made to refer to something else",
     label = "use an index, or a variable for each"
@@ -314,8 +315,8 @@ pub fn replaced<T: ?Sized + Replaced>(expression: Expr<T>) -> Expr<T> {
     expression
 }
 
-/// In a variable of its own, if it is a value whose elements or fields have to be places. Slices and what has no
-/// bits stay what they are.
+/// In a variable of its own, if it is a value whose elements or fields have to be places. Slices and types without
+/// bits stay as they are.
 pub(super) fn spilled(s: &mut state::State, raw: Raw, mode: Mode) -> Raw {
     let frame = s.frame();
     let Some(of) = frame.type_of(raw) else {
@@ -358,8 +359,8 @@ fn bind_raw(name: &'static str, raw: Raw, location: &'static Location<'static>) 
     })
 }
 
-/// Whether there are elements in a value, which only a place has: then it is put into a variable once, and not
-/// wherever it is indexed.
+/// True if a value has elements, which only a place can have: then it is put into a variable once, and not wherever
+/// it is indexed.
 pub(super) fn is_indexed(s: &mut state::State, raw: Raw) -> bool {
     fn has_elements(s: &state::State, of: &quipu_kernel_ir::Type) -> bool {
         match of {
@@ -413,7 +414,7 @@ pub fn bind_exchanged<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Exp
     }
 }
 
-/// What a closure that moves has of a variable: a copy of its own, of one that may change.
+/// The form of a variable in a closure that moves: a copy of its own, of one that may change.
 #[track_caller]
 pub fn captured<T: ?Sized>(name: &'static str, expression: Expr<T>) -> Expr<T> {
     match expression.raw {
@@ -454,12 +455,12 @@ fn declare_raw(
     })
 }
 
-/// Where an operator is met with a type that is no number, and of which nothing else is known.
+/// The error for an operator of a type that is no number, and of which nothing else is known.
 pub(super) const OPERATORS: &str = "this operator is not known of this type: write `#[device]` above the `impl` of \
     the operator's trait (of a derived `PartialEq`, above the struct and its `#[derive(PartialEq)]`), and, in a generic function, \
     that trait itself among the bounds of the type";
 
-/// Where types are ordered that are no numbers.
+/// The error for an order of types that are no numbers.
 pub(super) const ORDER: &str = "the order of this type is not known in kernels; write `#[device]` above a struct with \
     `#[derive(PartialEq, PartialOrd)]`, compare fields, or call a method with `#[device]`";
 
@@ -596,11 +597,11 @@ pub(super) fn assert_value(
     });
 }
 
-/// What there is to say of what is not printed, where only the source shows what it is.
+/// The error for types that are not printed, where only the source shows the type.
 const PRINTED: &str = "kernels print numbers and `bool`s; print each field or element";
 
-/// Types that `#[derive(KernelData)]` is above: what std's traits do with them natively is what their `impl`s say, of which
-/// kernels know nothing.
+/// Types that `#[derive(KernelData)]` is above: natively, std's traits do with them as their `impl`s say, and kernels
+/// know nothing of these.
 pub trait Derived {}
 
 /// Nothing does.
@@ -622,15 +623,15 @@ pub trait Converts {}
 pub struct Own<T: ?Sized>(PhantomData<fn(&T)>);
 
 impl<T: ?Sized> Own<T> {
-    /// That of an expression.
+    /// The marker for the type of an expression.
     #[must_use]
     pub fn of(_: Expr<T>) -> Self {
         Self(PhantomData)
     }
 }
 
-/// What is refused of types that are [`Derived`], and of no others: `(&Own::of(x)).__prints()` is found here for the first, and
-/// a reference further away for all that are not known to be.
+/// Methods that refuse types that are [`Derived`], and no others: `(&Own::of(x)).__prints()` is found here for the
+/// first, and a reference further away for all that are not known to be.
 pub trait RefusedOfDerived<T> {
     #[doc(hidden)]
     fn __prints(&self)
@@ -724,7 +725,7 @@ fn cast_raw(
     })
 }
 
-/// What there is to say of a conversion of which kernels know nothing, where only the source shows what it is.
+/// The error for a conversion of which kernels know nothing, where only the source shows the types.
 const CONVERSIONS: &str = "`from` and `into` in kernels are of numbers and positions; of others write a `#[device] fn` that \
     does it, and call that";
 
@@ -737,7 +738,7 @@ pub fn converted<A: KernelValue, R: KernelValue>(operand: Expr<A>, _witness: Opt
     Expr::from_raw(converted_raw(operand.raw, types, Location::caller()))
 }
 
-/// What makes a type.
+/// A function that makes a type.
 type OfType = fn(&mut state::State) -> Type;
 
 fn converted_raw(

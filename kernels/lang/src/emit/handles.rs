@@ -1,5 +1,5 @@
-//! What a kernel is handed that is no value: outputs, views, shared arrays; and the accelerator, whose methods are in
-//! `accelerator`.
+//! Parameters of a kernel that are no values: outputs, views, shared arrays; and the accelerator, whose methods are
+//! in `accelerator`.
 //!
 //! Each has a type here that stands for it, and has the builders of its methods: for `y.each()` the macro writes
 //! `subject(&y).__method_each(y)`, and rustc finds it as it finds `each`.
@@ -27,19 +27,19 @@ pub struct Sketch<const D: usize>;
 #[derive(Debug)]
 pub struct OwnElementsHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `y.each()` goes over.
+/// The iterator of `y.each()`.
 #[derive(Debug)]
 pub struct EachHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `y.iter_mut()` goes over.
+/// The iterator of `y.iter_mut()`.
 #[derive(Debug)]
 pub struct IterMutHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `y.rows()` goes over.
+/// The iterator of `y.rows()`.
 #[derive(Debug)]
 pub struct RowsHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `acc.elements(extent)` goes over.
+/// The iterator of `acc.elements(extent)`.
 #[derive(Debug)]
 pub struct IndicesHandle<const D: usize>;
 
@@ -102,7 +102,7 @@ pub(super) fn components_of(s: &mut State, parts: Vec<Raw>) -> Raw {
     s.frame().aggregate(parts, None)
 }
 
-/// The parts of what has some: of a range, position or array, be it in a variable or not.
+/// The parts of a value that has some: a range, position or array, be it in a variable or not.
 pub(super) fn parts_of(
     s: &mut State,
     raw: Raw,
@@ -144,7 +144,7 @@ pub(super) fn linear(s: &mut State, extent: &[Value], position: &[Value]) -> Val
     number
 }
 
-/// How many positions an extent has.
+/// The number of positions of an extent.
 pub(super) fn product(s: &mut State, extent: &[Value]) -> Value {
     let f = &mut s.frame().function;
     let mut product = extent[0];
@@ -312,7 +312,8 @@ never_indexed! {
     [T] SharedReadHandle<T>, std::ops::RangeToInclusive<usize> => [T];
 }
 
-/// What cannot be indexed natively: rustc has said so of the user's own source, and need not say it again.
+/// Handles of types that cannot be indexed natively: rustc has said so of the user's own source, and need not say it
+/// again.
 macro_rules! indexed_nowhere {
     ($([$($generics:tt)*] $handle:ty => $output:ty;)*) => {$(
         impl<At, $($generics)*> Index<At> for $handle {

@@ -1,8 +1,8 @@
 //! Constants of the host whose methods a kernel calls.
 //!
-//! A kernel's source is made once, and has what a constant was at that time. So the host must not be able to change it:
-//! a `static` with interior mutability is refused. A type with interior mutability is never `Copy`, so `Copy` is
-//! the rule, of the receiver itself and of what it refers to.
+//! A kernel's source is made once, and has the value of a constant at that time. So the host must not be able to
+//! change it: a `static` with interior mutability is refused. A type with interior mutability is never `Copy`, so
+//! `Copy` is the rule, for the receiver itself and the value that it refers to.
 //!
 //! `(&&&&OfHost::of(&X)).__unchanging()` is found in the trait that is the most references away and has it.
 
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 pub struct OfHost<T: ?Sized>(PhantomData<fn(&T)>);
 
 impl<T: ?Sized> OfHost<T> {
-    /// That of this one.
+    /// The marker for the type of this value.
     #[must_use]
     pub fn of(_: &T) -> Self {
         Self(PhantomData)
@@ -28,7 +28,7 @@ impl<T: ?Sized> OfHost<T> {
 )]
 pub trait SeenByKernels {}
 
-/// References to what is `Copy`.
+/// References to types that are `Copy`.
 #[doc(hidden)]
 pub trait UnchangingReference {
     fn __unchanging(&self) {}

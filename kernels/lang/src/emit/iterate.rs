@@ -19,17 +19,17 @@ use super::place;
 use super::repeat::{self, Loop, begin_stepped, begin_unstepped, leave_unless};
 use super::state::{self, Mode, Raw, State};
 
-/// What a `for` loop goes over.
+/// A type that a `for` loop goes over.
 pub trait Iterate {
-    /// What the loop's pattern is given.
+    /// The type of the loop's pattern.
     type Item: ?Sized;
 
-    /// Begins the loop: also what its pattern is given.
+    /// Begins the loop; gives it and the value for its pattern.
     #[doc(hidden)]
     fn begin(s: &mut State, over: Raw, location: &'static Location<'static>) -> (Loop<()>, Raw);
 }
 
-/// Begins `for pattern in over`: the loop, and what its pattern is given.
+/// Begins `for pattern in over`: the loop, and the value for its pattern.
 #[track_caller]
 pub fn begin_for<I: ?Sized + Iterate>(over: Expr<I>) -> (Loop<()>, Expr<I::Item>) {
     let (this, item) = begin_raw(over.raw(), I::begin, Location::caller());
@@ -51,7 +51,7 @@ pub(super) fn parts<const N: usize>(
     location: &'static Location<'static>,
 ) -> [Raw; N] {
     let known = parts_of(s, raw, location).and_then(|parts| parts.try_into().ok());
-    // What is none was refused where it was made.
+    // An aggregate that is none was refused where it was made.
     known.unwrap_or([Raw::Nothing; N])
 }
 
@@ -157,7 +157,7 @@ pub(super) fn begin_items(
     (this, items.item(s, number))
 }
 
-/// The scalar that a type is; of what is none, rustc has said so.
+/// The scalar that a type is. Of a type that is none, rustc has said so.
 fn scalar_of(s: &mut State, of: fn(&mut State) -> Type) -> Scalar {
     of(s).scalar().unwrap_or(Scalar::Index)
 }
@@ -174,7 +174,8 @@ fn unsigned(scalar: Scalar) -> Scalar {
     }
 }
 
-/// What the items of a range are numbered with: how far its ends are apart may be more than its type's greatest number.
+/// The type that the items of a range are numbered with: the distance of its ends may be more than its type's
+/// greatest number.
 fn numbers_of(scalar: Scalar) -> Scalar {
     match unsigned(scalar) {
         Scalar::U8 | Scalar::U16 => Scalar::U32,
@@ -182,7 +183,7 @@ fn numbers_of(scalar: Scalar) -> Scalar {
     }
 }
 
-/// What makes the items of a range from its start on.
+/// A function that makes the items of a range from its start on.
 fn item_after(start: Value, scalar: Scalar) -> Item {
     Box::new(move |s, number| {
         let way = cast(s, number, scalar);
@@ -351,7 +352,7 @@ samples! {
 
 /// Methods of ranges that are asked, and not gone over.
 pub trait RangeMethods<T: KernelValue>: Sized {
-    /// How a number is to be compared with the end, if there is one.
+    /// The comparison of a number with the end, if there is one.
     #[doc(hidden)]
     const END: Option<BinaryOperation>;
 
@@ -605,7 +606,7 @@ pub trait SliceMethods<T: KernelValue> {
     }
 }
 
-/// What `get` takes.
+/// An argument of `get`.
 #[diagnostic::on_unimplemented(
     message = "`get` of a range gives an `Option` of a slice, which is not in the kernel language",
     label = "compare the ends with `len()`, and write `&x[a..b]`"

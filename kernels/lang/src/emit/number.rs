@@ -1,6 +1,6 @@
 //! Methods of numbers.
 //!
-//! rustc has checked the same call natively, so what a type does not have never comes here.
+//! rustc has checked the same call natively, so a function that a type does not have never comes here.
 
 use std::panic::Location;
 
@@ -22,7 +22,7 @@ pub(super) fn of_value<T: ?Sized>(value: Value) -> Expr<T> {
     Expr::from_raw(Raw::Value(value))
 }
 
-/// Where a user's type has a method of the name of one of numbers.
+/// The error for a method of a user's type with the name of one of numbers.
 pub(super) const METHODS: &str = "this is known as a method of numbers alone; of a type of your own, write `#[device]` above the `impl` that \
     has it";
 
@@ -50,7 +50,7 @@ pub(super) fn expect_number(
     scalar.unwrap_or(Scalar::I32)
 }
 
-// As in `expression`: what does the work is compiled here, and not in each crate with kernels.
+// As in `expression`: the function that does the work is compiled here, and not in each crate with kernels.
 
 fn of_math<T: ?Sized, const N: usize>(
     function: Math,
@@ -117,7 +117,7 @@ macro_rules! methods {
         binary { $($binary:ident / $binary_call:ident ($($second:ident: $second_type:ty)?) = $binary_operation:ident;)* }
         other { $($other:ident / $other_call:ident ($($operand:ident: $operand_type:ty),*) -> $other_result:ty = $write:expr;)* }
     ) => {
-        /// The methods of numbers, as what they are called with.
+        /// The methods of numbers, as functions of their arguments.
         pub trait NumberCalls<T: KernelValue> {
             $(
                 #[doc(hidden)]
@@ -165,7 +165,7 @@ macro_rules! methods {
             )*
         }
 
-        /// The same, as what they are called on: see `Subject`.
+        /// The same, as methods of their receivers: see `Subject`.
         pub trait NumberMethods<T: KernelValue> {
             $(
                 #[doc(hidden)]
@@ -371,7 +371,7 @@ impl<T: KernelValue> NumberCalls<T> for T {}
 impl<T: Numeric> NumberMethods<T> for Subject<T> {}
 impl<T: KernelValue> NumberMethods<T> for &'static T {}
 
-/// Methods of numbers that give two, fail, or take a loop, as what they are called with.
+/// Methods of numbers that give two, fail, or take a loop, as functions of their arguments.
 pub trait MoreCalls<T: KernelValue> {
     /// `T::sin_cos(x)`.
     #[doc(hidden)]
@@ -425,7 +425,7 @@ pub trait MoreCalls<T: KernelValue> {
     }
 }
 
-/// The same, as what they are called on: see `Subject`.
+/// The same, as methods of their receivers: see `Subject`.
 pub trait MoreMethods<T: KernelValue> {
     #[doc(hidden)]
     #[track_caller]

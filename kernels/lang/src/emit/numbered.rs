@@ -1,9 +1,9 @@
-//! A thread's own elements by their numbers: what adapters of `y.each()` and `acc.elements(extent)` are made of.
+//! A thread's own elements by their numbers, for the adapters of `y.each()` and `acc.elements(extent)`.
 //!
-//! Which elements are a thread's own is the target's choice, and so is which of them is the first: natively they are a box, and where
-//! elements go in strides they are those as many apart as the grid has threads. A loop over all of them is a
-//! [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the target. To have numbers, they are counted here for both
-//! orders, of which the target leaves out one.
+//! The target chooses a thread's own elements, and the first of them: natively they are a box, and where elements go
+//! in strides they are those as many apart as the grid has threads. A loop over all of them is a
+//! [statement](quipu_kernel_ir::Statement::Elements) that leaves that to the target. To have numbers, they are
+//! counted here for both orders, and the target leaves out one.
 
 use std::panic::Location;
 
@@ -30,7 +30,7 @@ struct Along {
     count: Value,
 }
 
-/// How many elements along a dimension are a thread's, of an extent: as `WorkDivision::share` computes it.
+/// The number of elements of an extent along a dimension that are a thread's: as `WorkDivision::share` computes it.
 pub(super) fn share_of(s: &mut State, extent: Value, d: u8) -> Value {
     let elements = extent_value(s, Origin::Thread, Unit::Elements, d);
     let threads = extent_value(s, Origin::Grid, Unit::Threads, d);
@@ -62,7 +62,7 @@ fn along(s: &mut State, extent: Value, d: u8) -> Along {
     }
 }
 
-/// A thread's own positions in an extent, row by row, and what is at each.
+/// A thread's own positions in an extent, row by row, and the value at each.
 fn own_items(
     s: &mut State,
     extent: &[Value],
@@ -118,7 +118,7 @@ fn numbered_element(
     numbered(s, Raw::Value(number), element)
 }
 
-/// A thread's own elements of an output, and what is made of each.
+/// A thread's own elements of an output, and the value made of each.
 fn elements(
     s: &mut State,
     view: ViewParts,

@@ -1,8 +1,8 @@
 //! Operators: of numbers, and of users' types whose `impl` of the operator's trait has `#[device]`.
 //!
-//! For `a + b` the macro writes `(&Operands::<Add, _, _>::new(a, b)).__operate(witness)`. There are two methods of that
-//! name. The first is that of types which [`Operates`] knows, and is found for them; the other, a reference further
-//! away, is for what is left: type parameters of which no more is known than a trait of numbers.
+//! For `a + b` the macro writes `(&Operands::<Add, _, _>::new(a, b)).__operate(witness)`. There are two methods of
+//! that name. The first is found for types that [`Operates`] knows. The other, a reference further away, is for the
+//! rest: type parameters of which no more is known than a trait of numbers.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -17,15 +17,15 @@ use crate::number::{bf16, f16};
 
 /// An operator of two operands, by the name of its trait.
 pub trait Operator {
-    /// What it does with numbers.
+    /// Its operation on numbers.
     const OPERATION: BinaryOperation;
-    /// Whether it changes its left operand.
+    /// True if it changes its left operand.
     const ASSIGNS: bool;
 }
 
 /// An operator of one operand, by the name of its trait.
 pub trait PrefixOperator {
-    /// What it does with numbers.
+    /// Its operation on numbers.
     const OPERATION: UnaryOperation;
 }
 
@@ -82,8 +82,8 @@ impl PrefixOperator for Not {
     const OPERATION: UnaryOperation = UnaryOperation::Not;
 }
 
-/// What an operator does with two operands where a source is made: numbers, and what has `#[device]` above the `impl`
-/// of the operator's trait.
+/// The work of an operator on two operands where a source is made: numbers, and types with `#[device]` above the
+/// `impl` of the operator's trait.
 #[diagnostic::on_unimplemented(
     message = "kernels on other devices do not know this operator of `{Self}`",
     note = "write `#[device]` above the `impl` of the operator's trait (`Add`, `AddAssign`, …) for `{Self}`"
@@ -190,7 +190,7 @@ equality!(
 /// Elements of an array that are compared at most: one by one, each with its own code.
 const MOST_COMPARED: usize = 64;
 
-/// Whether the parts of two values are equal, each found out by itself.
+/// True if the parts of two values are equal, each found out by itself.
 #[track_caller]
 fn equality_of<const N: u8>(parts: impl IntoIterator<Item = Expr<bool>>) -> Expr<bool> {
     let are_equal = N == 0;
@@ -247,7 +247,7 @@ tuples_equality! {
     (A 0, B 1, C 2, D 3, E 4, F 5);
 }
 
-/// An operator of numbers, or of what is refused because it is none.
+/// An operator of numbers, or of a type that is refused because it is none.
 fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'static>) -> Raw {
     if O::ASSIGNS {
         place::compound_at(O::OPERATION, left, right, location);
@@ -257,8 +257,8 @@ fn of_numbers<O: Operator>(left: Raw, right: Raw, location: &'static Location<'s
     }
 }
 
-/// What an operator of a user's type does only its `impl` says, also where the value is a number on devices, as an enum's is:
-/// but for the equality of an enum that is that of its numbers.
+/// Refuses an operator of a user's type: only its `impl` says its meaning, also where the value is a number on
+/// devices, as an enum's is. The equality of an enum that is that of its numbers is an exception.
 fn refuse_if(is_derived: bool, location: &'static Location<'static>) {
     if is_derived {
         state::at(location, |s| s.refuse(location, expression::OPERATORS));
@@ -286,7 +286,7 @@ impl<O, A: ?Sized, B: ?Sized> Operands<O, A, B> {
         Self::assigning(left, right)
     }
 
-    /// A place, and what is on the right as it is now.
+    /// A place, and the value on the right as it is now.
     #[track_caller]
     pub fn assigning(left: Expr<A>, right: Expr<B>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! What kernels do with an `Option` or a `Result`: its methods, and `?`.
+//! An `Option` or a `Result` in kernels: its methods, and `?`.
 
 use std::panic::Location;
 
@@ -45,7 +45,7 @@ fn error<T: KernelValue, E: KernelValue>(of: Expr<E>) -> Expr<Result<T, E>> {
     ))
 }
 
-/// What is in an `Option`, if anything is.
+/// The value in an `Option`, if there is one.
 #[track_caller]
 pub(super) fn inside<T: KernelValue>(of: Expr<Option<T>>) -> Expr<T> {
     pattern_part(of, "Some", "0", None)
@@ -88,13 +88,13 @@ fn expected(has_some: Expr<bool>, message: &str) {
     });
 }
 
-/// What `?` is of.
+/// A type that `?` takes.
 #[diagnostic::on_unimplemented(
     message = "`?` in kernels is of an `Option` or a `Result`",
     label = "not of `{Self}`"
 )]
 pub trait Tried: KernelValue {
-    /// What there is, if it goes on.
+    /// The value, if it goes on.
     type Output: KernelValue;
     #[doc(hidden)]
     fn goes_on(this: Expr<Self>) -> Expr<bool>;
@@ -102,7 +102,7 @@ pub trait Tried: KernelValue {
     fn output(this: Expr<Self>) -> Expr<Self::Output>;
 }
 
-/// What a function gives where a `?` in it ends it.
+/// The result of a function where a `?` in it ends it.
 #[diagnostic::on_unimplemented(
     message = "`?` of `{T}` does not end a function that gives `{Self}`",
     label = "write a `match`"
@@ -156,19 +156,19 @@ impl<T: KernelValue, E: KernelValue, R: KernelValue, F: KernelValue + From<E>> E
     }
 }
 
-/// Whether a function goes on behind a `?`.
+/// True if a function goes on behind a `?`.
 #[track_caller]
 pub fn goes_on<T: Tried>(tried: Expr<T>) -> Expr<bool> {
     T::goes_on(tried)
 }
 
-/// What it goes on with.
+/// The value that it goes on with.
 #[track_caller]
 pub fn output<T: Tried>(tried: Expr<T>) -> Expr<T::Output> {
     value(T::output(tried))
 }
 
-/// What it gives if it does not.
+/// The result of the function if it does not go on.
 #[track_caller]
 pub fn ended<T, R: Ended<T>>(tried: Expr<T>) -> Expr<R> {
     R::ended(tried)

@@ -57,7 +57,7 @@ impl<T> WithoutOrder<T> for &OrderOf<T> {
     }
 }
 
-/// How two fields are ordered.
+/// The order of two fields.
 #[track_caller]
 pub fn order_of<T: KernelValue>(this: Expr<T>, other: Expr<T>) -> Expr<Option<Ordering>> {
     if let Some(order) = T::__order_of(this, other) {
@@ -108,7 +108,7 @@ pub fn lexicographic(orders: Vec<Expr<Option<Ordering>>>) -> Expr<Option<Orderin
     last.unwrap_or_else(|| super::expression::lit(Some(Ordering::Equal)))
 }
 
-/// Whether two values of an order are `Less`, `LessEqual` and so on: never, if they have none.
+/// True if two values of an order are `Less`, `LessEqual` and so on: never, if they have none.
 pub(super) fn holds(
     operation: BinaryOperation,
     order: Expr<Option<Ordering>>,
@@ -124,7 +124,7 @@ pub(super) fn holds(
     }))
 }
 
-/// Whether all of these hold.
+/// True if all of these hold.
 #[track_caller]
 pub fn all_of(parts: Vec<Expr<bool>>) -> Expr<bool> {
     let both = |one, other| binary(BinaryOperation::And, one, other, None);

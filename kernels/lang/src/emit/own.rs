@@ -36,15 +36,15 @@ pub struct OwnBlockTileHandle<T, const D: usize>(PhantomData<fn() -> T>);
 #[derive(Debug)]
 pub struct OwnRowsHandle<T>(PhantomData<fn() -> T>);
 
-/// What a loop over `tile.each()` goes over: all elements of a thread's tile.
+/// The iterator of `tile.each()`: all elements of a thread's tile.
 #[derive(Debug)]
 pub struct EachPlacedHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `tile.each()` of a block's tile goes over: those that are the thread's own.
+/// The iterator of `tile.each()` of a block's tile: the elements that are the thread's own.
 #[derive(Debug)]
 pub struct EachSharedHandle<T, const D: usize>(PhantomData<fn() -> T>);
 
-/// What a loop over `rows.each()` goes over.
+/// The iterator of `rows.each()`.
 #[derive(Debug)]
 pub struct EachOwnRowHandle<T>(PhantomData<fn() -> T>);
 
@@ -199,7 +199,7 @@ fn vector<T: ?Sized>(location: &'static Location<'static>, parts: Vec<Value>) ->
     }))
 }
 
-/// Where in the output a tile starts.
+/// The position in the output at which a tile starts.
 fn start_of(raw: Raw, location: &'static Location<'static>) -> Vec<Value> {
     state::at(location, |s| place::start_of(s, raw, location))
 }

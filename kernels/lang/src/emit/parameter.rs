@@ -18,9 +18,9 @@ use crate::partition::{OwnElements, RawMut};
 use crate::shared::{Shared, SharedArray, SharedElement, SharedRead, SharedWrite};
 use crate::view::GlobalRef;
 
-/// A type of a parameter that is no value: what stands for it where a source is made.
+/// A type of a parameter that is no value: it has a handle where a source is made.
 pub trait Handled {
-    /// What stands for it.
+    /// Its handle.
     type Handle: ?Sized;
 }
 
@@ -40,7 +40,7 @@ pub fn uniform<T: ValueParameter>(name: &'static str) -> Expr<T> {
     super::expression::bind(name, parameter)
 }
 
-// As in `expression`: what does the work is compiled here, and not in each crate with kernels.
+// As in `expression`: the function that does the work is compiled here, and not in each crate with kernels.
 
 fn uniform_raw(
     name: &'static str,
@@ -215,7 +215,7 @@ impl<T: KernelValue> Handled for SharedRead<'_, T> {
 pub trait SharedParameter: Handled {
     /// The type of an element.
     type Element: KernelData;
-    /// How it is declared.
+    /// The type of its declaration.
     type Array: Shared;
 
     /// Declares it.

@@ -130,7 +130,7 @@ pub(super) fn part_at(
     }
 }
 
-/// Whether there are as many elements as a slice pattern has, or at least as many. Of an array rustc has seen it.
+/// True if there are as many elements as a slice pattern has, or at least as many. Of an array rustc has checked it.
 #[track_caller]
 pub fn has_length<T: ?Sized>(expression: Expr<T>, count: usize, or_more: bool) -> Expr<bool> {
     Expr::from_raw(has_length_raw(
@@ -238,7 +238,7 @@ pub(super) fn view_with_start(s: &mut State, view: &ViewParts, start: &[Value]) 
     frame.aggregate(vec![shape, Raw::Value(view.elements)], None)
 }
 
-/// Where in the output a view starts that is part of one.
+/// The position in the output at which a view starts that is part of one.
 pub(super) fn start_of(
     s: &mut State,
     raw: Raw,
@@ -315,7 +315,7 @@ fn view_element(
     element(s, Raw::Value(view.elements), place, location)
 }
 
-/// The type of the elements of what has some.
+/// The type of the elements of a type that has some.
 fn elements_of(of: &Type) -> Option<Type> {
     match of {
         Type::Slice { element, .. } | Type::Array(element, _) => Some((**element).clone()),
@@ -398,7 +398,7 @@ fn no_elements(s: &mut State, location: &'static Location<'static>) -> Raw {
     Raw::Nothing
 }
 
-/// What an array-like thing is as a place, its elements' type, where they are, and whether they can be written.
+/// An array-like thing as a place, its elements' type, their address space, and true if they can be written.
 fn array_place(s: &mut State, raw: Raw) -> Option<(Place, Type, Space, bool)> {
     let raw = match raw {
         Raw::Value(value) if !matches!(s.frame().function.type_of(value), Type::Slice { .. }) => {
@@ -570,7 +570,7 @@ pub fn swap<T: ?Sized>(a: Expr<T>, b: Expr<T>) -> Expr<()> {
     super::control::nothing()
 }
 
-/// `std::mem::replace(&mut place, new)`: what was there.
+/// `std::mem::replace(&mut place, new)`: gives the old value.
 #[track_caller]
 pub fn replace<T: KernelValue>(place: Expr<T>, new: Expr<T>) -> Expr<T> {
     let location = Location::caller();
@@ -615,7 +615,7 @@ fn assign_at(to: Raw, from: Raw, location: &'static Location<'static>) {
     state::at(location, |s| assign_raw(s, to, from, location));
 }
 
-/// Where a reference or a view is assigned.
+/// The error for an assignment of a reference or a view.
 const REPLACED: &str =
     "a variable cannot be made to refer to something else; use an index, or a variable for each";
 

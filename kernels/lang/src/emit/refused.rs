@@ -1,4 +1,4 @@
-//! Methods that types have natively and the kernel language has not, refused in words that say what to write instead.
+//! Methods that types have natively and the kernel language has not, refused in words that name the remedy.
 //!
 //! They are refused by the types that have them, and not by their names, as users' types may have others of the same
 //! names. A bound that nothing fulfils says the words, at the user's call.
@@ -160,10 +160,10 @@ macro_rules! refused_with_closures {
             pub trait $words {}
         )*
 
-        /// Methods with closures that are refused, of what has elements.
+        /// Methods with closures that are refused, of types that have elements.
         #[doc(hidden)]
         pub trait RefusedWithClosures {
-            /// What a closure is passed.
+            /// The type of a closure's argument.
             type Element: ?Sized;
 
             fn __method_scan<S, R: ?Sized>(

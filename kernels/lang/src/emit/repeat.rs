@@ -1,7 +1,7 @@
 //! Loops, and ways out of them.
 //!
 //! A loop is written between two calls: [`begin_loop`] and [`end_loop`], or [`begin_for`](super::begin_for) and
-//! [`end_loop`]. Whoever begins it says what else there is to write at its end.
+//! [`end_loop`]. The function that begins it says which other code is to be written at its end.
 
 use std::marker::PhantomData;
 use std::mem::take;
@@ -34,10 +34,10 @@ impl<T: ?Sized> std::fmt::Debug for Loop<T> {
     }
 }
 
-/// Writes what is done after each round of a loop.
+/// Writes the step after each round of a loop.
 type Step = Box<dyn FnOnce(&mut State)>;
 
-/// What comes at the end of a loop.
+/// The end of a loop.
 enum End {
     /// A step after each round, which may do nothing.
     Step(Option<Step>),
@@ -48,7 +48,7 @@ enum End {
     },
 }
 
-/// What is known of a loop while it is written.
+/// The state of a loop while it is written.
 pub(super) struct LoopState {
     left: bool,
     joined: Joined,
@@ -118,7 +118,7 @@ pub(super) fn begin_elements(
     (Loop { id, of }, position)
 }
 
-/// Ends a loop: what its `break`s give.
+/// Ends a loop, and gives the result of its `break`s.
 pub fn end_loop<T: ?Sized>(this: Loop<T>) -> Expr<T> {
     Expr::from_raw(end_raw(this.id))
 }

@@ -1,4 +1,5 @@
-//! What takes the items of an iterator and gives an `Option`: searches, and the least and the greatest. The macro writes the loops.
+//! Consumers of the items of an iterator that give an `Option`: searches, and the least and the greatest. The macro
+//! writes the loops.
 
 use std::cmp::Ordering;
 
@@ -53,7 +54,7 @@ fn keep_better<T: KernelValue>(
     keep(best, item, is_better);
 }
 
-/// How an item is compared with the best before it: of equals std's `min` gives the first, and its `max` the last.
+/// The comparison of an item with the best before it: of equals std's `min` gives the first, and its `max` the last.
 fn comparison(is_least: bool) -> BinaryOperation {
     if is_least {
         BinaryOperation::Less
@@ -95,7 +96,7 @@ pub fn without_key<K: KernelValue, T: KernelValue>(best: Expr<Option<(K, T)>>) -
     either(is_variant(best, "Some"), item, none)
 }
 
-/// The same, by what compares two of them.
+/// The same, by a function that compares two of them.
 #[track_caller]
 pub fn extreme_by<T: KernelValue>(
     best: Expr<Option<T>>,

@@ -15,7 +15,7 @@ use super::state::{self, Raw, State};
 
 /// Shared arrays in the other phase, after a barrier.
 pub trait Turn {
-    /// What they are then.
+    /// The type that they have then.
     type Turned;
 }
 
@@ -118,7 +118,7 @@ impl<T: KernelValue> SharedWriteHandle<T> {
 
 #[doc(hidden)]
 impl<T> SharedWriteHandle<T> {
-    /// The same array: only what is known of its elements is another matter.
+    /// The same array: only the knowledge of its elements differs.
     pub fn __method_into_raw(&self, this: Expr<Self>) -> Expr<RawMutHandle<T>> {
         Expr::from_raw(this.raw())
     }

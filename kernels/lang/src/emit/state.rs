@@ -1,9 +1,8 @@
 //! The function under construction, of this thread.
 //!
-//! Functions are written one operation at a time by [`FunctionBuilder`]. What is kept beside it is what the
-//! kernel language needs and the representation has no name for: places and aggregates that expressions stand
-//! for, where `return` leads to, and which blocks have ended, so that what comes after a `return` or `break` is
-//! not written.
+//! Functions are written one operation at a time by [`FunctionBuilder`]. The state beside it holds things that the
+//! kernel language needs and the representation has no name for: places and aggregates that expressions stand for,
+//! the target of `return`, and the blocks that have ended, so that code after a `return` or `break` is not written.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -20,11 +19,11 @@ use super::control::{BranchState, Joined};
 use super::error::BuildError;
 use super::repeat::LoopState;
 
-/// What an expression stands for. Places and aggregates are numbers in the tables of the function that is being
-/// written, so that this is `Copy`.
+/// The thing that an expression stands for. Places and aggregates are numbers in the tables of the function that is
+/// being written, so that this is `Copy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// Nothing: `()`, what never comes to be, and what has no bits.
+    /// Nothing: `()`, a value that never comes to be, and a value without bits.
     Nothing,
     /// A value.
     Value(Value),
@@ -36,12 +35,13 @@ pub enum Raw {
     Shared(SharedId),
 }
 
-/// Whether a place is meant or a reference to it: a variable that is initialised with the first holds a copy.
+/// The meaning of a place: the value in it or a reference to it. A variable that is initialised with the first holds
+/// a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// What is in the place.
+    /// The value in the place.
     Itself,
-    /// Where it is.
+    /// A reference to it.
     Reference,
 }
 
@@ -53,14 +53,14 @@ pub struct PlaceId(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregateId(usize);
 
-/// Where `return` leads to.
+/// The target of `return`.
 pub(super) enum Target {
     /// Out of the function.
     Function,
     /// To the end of a function that is written into its caller: out of a loop that runs once.
     Inlined {
         id: LoopId,
-        /// Whether anything returns early.
+        /// True if anything returns early.
         used: bool,
         joined: Joined,
     },
@@ -76,11 +76,11 @@ pub(super) struct Frame {
     ended: Vec<Option<usize>>,
     pub(super) returns: Vec<Target>,
     pub(super) loops: HashMap<LoopId, LoopState>,
-    /// Those that have begun, the innermost last.
+    /// The branches that have begun, the innermost last.
     pub(super) branches: Vec<BranchState>,
-    /// The type of what a `return` gave.
+    /// The type of the value of a `return`.
     pub(super) result: Option<Type>,
-    /// What comes before all else.
+    /// The statements that come before all others.
     prologue: ir::Block,
     /// A thread's own part of each shared array that was asked for: its start and end.
     pub(super) own_parts: HashMap<SharedId, (Value, Value)>,
@@ -118,7 +118,7 @@ impl Frame {
         &self.places[id.0]
     }
 
-    /// The type of what is at a place that is in the table.
+    /// The type of the value at a place that is in the table.
     pub(super) fn type_at(&self, place: &Place) -> Option<Type> {
         let known = self.places.iter().rev().find(|(known, _)| known == place);
         known.map(|(_, of)| of.clone())
@@ -168,7 +168,7 @@ impl Frame {
         }
     }
 
-    /// The type of what an expression stands for; none for what has no bits.
+    /// The type of the thing that an expression stands for; none for a value without bits.
     pub(super) fn type_of(&self, raw: Raw) -> Option<Type> {
         match raw {
             Raw::Nothing => None,
@@ -179,7 +179,7 @@ impl Frame {
         }
     }
 
-    /// The value of what an expression stands for.
+    /// The value of the thing that an expression stands for.
     pub(super) fn value(&mut self, raw: Raw) -> Result<Value, &'static str> {
         match raw {
             Raw::Value(value) => Ok(value),
@@ -222,14 +222,14 @@ impl Frame {
         is_common.then(|| of.clone())
     }
 
-    /// Whether the parts of an aggregate that is no value yet can be one: of a position, an extent or a range.
+    /// True if the parts of an aggregate that is no value yet can be one: of a position, an extent or a range.
     pub(super) fn are_numbers(&self, id: AggregateId) -> bool {
         let (parts, of) = &self.aggregates[id.0];
         let is_number = |part: &Raw| self.type_of(*part).is_some_and(|of| of.scalar().is_some());
         of.is_none() && !parts.is_empty() && parts.iter().all(is_number)
     }
 
-    /// Whether the parts of an aggregate that is no value, as it has slices, are values each.
+    /// True if the parts of an aggregate that is no value, as it has slices, are values each.
     pub(super) fn are_values(&self, id: AggregateId) -> bool {
         let (parts, of) = &self.aggregates[id.0];
         of.is_none()
@@ -242,7 +242,7 @@ impl Frame {
             })
     }
 
-    /// What an expression stands for, with what is in places copied out of them; references stay.
+    /// The thing that an expression stands for, with values in places copied out of them; references stay.
     pub(super) fn copied(&mut self, raw: Raw) -> Raw {
         match raw {
             Raw::Place(id, Mode::Itself) => {
@@ -277,12 +277,12 @@ impl Frame {
         (block, ended.is_none())
     }
 
-    /// Whether what is written now is reached.
+    /// True if the code that is written now is reached.
     pub(super) fn is_live(&self) -> bool {
         self.ended.iter().all(Option::is_none)
     }
 
-    /// Adds the last statement of the block: what comes after it is never reached.
+    /// Adds the last statement of the block: code after it is never reached.
     pub(super) fn end_with(&mut self, statement: Option<Statement>) {
         if let Some(statement) = statement {
             self.function.push(statement);
@@ -299,8 +299,8 @@ impl Frame {
         }
     }
 
-    /// What the function gives: what it was seen to return, or what its body ends with. Nothing at all, if neither that
-    /// end nor a `return` is reached.
+    /// The type of the function's result: of a value that it was seen to return, or of the end of its body. None, if
+    /// neither that end nor a `return` is reached.
     pub(super) fn result(&self, last: Raw) -> Option<Type> {
         let of_end = || {
             self.is_live()
@@ -321,7 +321,7 @@ impl Frame {
     }
 }
 
-/// What is known of a device function.
+/// The state of a device function.
 pub(super) enum Known {
     /// It is being written: whoever calls it now is called by it.
     InProgress,
@@ -371,7 +371,7 @@ impl State {
         self.frames.last_mut().expect("a function is being written")
     }
 
-    /// What is written next is written at this place.
+    /// Sets the source place of the statements that are written next.
     pub(super) fn locate(&mut self, location: &Location<'static>) {
         self.frame().function.at(Some(ir::Location {
             file: location.file(),
@@ -379,16 +379,17 @@ impl State {
         }));
     }
 
-    /// Whether something was refused.
+    /// True if something was refused.
     pub(super) fn has_problem(&self) -> bool {
         self.problem.is_some()
     }
 
-    /// Keeps the first problem. What is never reached is thrown away, and has none: what is left there for the result
-    /// of a loop that nothing leaves, say, is no value.
+    /// Keeps the first problem. Code that is never reached is thrown away, and has none: the result there of a loop
+    /// that nothing leaves, say, is no value.
     ///
-    /// What has no fields or length, or is no view, shared array or part of an output, where rustc has seen one, is left by
-    /// a problem before it, or never reached: that is not heard of unless something is lost here.
+    /// A thing without fields or length, or that is no view, shared array or part of an output where rustc has seen
+    /// one, is left by a problem before it, or never reached. Its refusal is not reported unless something is lost
+    /// here.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
         if self.frames.last().is_some_and(|frame| !frame.is_live()) {
             return;
@@ -431,7 +432,7 @@ impl State {
         Some(self.frame().place(Place::constant(id), of, Mode::Itself))
     }
 
-    /// The value of what an expression stands for; a zero after a problem.
+    /// The value of the thing that an expression stands for; a zero after a problem.
     pub(super) fn value(&mut self, raw: Raw, location: &'static Location<'static>) -> Value {
         match self.frame().value(raw) {
             Ok(value) => value,
@@ -449,8 +450,8 @@ thread_local! {
     static STATE: ManuallyDrop<Cell<Option<Box<State>>>> = const { ManuallyDrop::new(Cell::new(None)) };
 }
 
-/// The module under construction, taken from where it is kept; it goes back there when this is dropped. So what users' crates
-/// compile for each function that writes something is little more than that function.
+/// The module under construction, taken from its thread-local; it goes back there when this is dropped. So users'
+/// crates compile little more than the function itself for each function that writes something.
 struct Current(Option<Box<State>>);
 
 impl Current {
@@ -482,7 +483,7 @@ pub(super) fn at<R>(location: &'static Location<'static>, work: impl FnOnce(&mut
     work(Current::take_at(location).state())
 }
 
-/// As [`at`], with what is written next where what was written last is.
+/// As [`at`], at the source place of the last written statement.
 pub(super) fn current<R>(work: impl FnOnce(&mut State) -> R) -> R {
     work(Current::take().state())
 }

@@ -1,4 +1,4 @@
-//! What threads do together but for barriers: atomics, warps, fences.
+//! Joint operations of threads other than barriers: atomics, warps, fences.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -72,7 +72,7 @@ fn step<T: KernelValue>(
         let scalar = of.scalar().filter(|scalar| scalar.is_float());
         let f = &mut s.frame().function;
         Raw::Value(match (operation, scalar, &operands[..]) {
-            // Devices have of floats what words have, and sums.
+            // Devices have the operations of words for floats, and sums.
             (AtomicOperation::Subtract, Some(_), [operand]) => {
                 let negative = f.unary(UnaryOperation::Negate, *operand);
                 f.atomic(AtomicOperation::Add, place, &[negative], scope, of)
@@ -90,7 +90,7 @@ fn step<T: KernelValue>(
     }))
 }
 
-/// Makes a float what an operation makes of it and an operand, in one step, and gives what it was before.
+/// Replaces a float by the result of an operation on it and an operand, in one step, and gives its old value.
 fn by_exchange(
     s: &mut State,
     (place, scalar, scope): (Place, Scalar, ir::Scope),
@@ -296,7 +296,7 @@ impl<const D: usize> Sketch<D> {
         }))
     }
 
-    /// Known here already: what is printed is not native.
+    /// Known here already: printed code is not native.
     #[track_caller]
     pub fn __method_is_native(&self, _: Expr<Self>) -> Expr<bool> {
         of_value(state::at(Location::caller(), |s| {

@@ -13,17 +13,17 @@ use super::expression::{Expr, compare};
 use super::place;
 use super::state::{self, Raw, State};
 
-/// What the number of a variant is.
+/// The scalar type of a variant's number.
 const NUMBER: Scalar = Scalar::U32;
 
 /// The name of the field that has it.
 pub(super) const VARIANT: &str = "variant";
 
-/// Where a variant is named by another name than its own.
+/// The error for a variant that is named by another name than its own.
 const RENAMED: &str =
     "kernels know variants by their names; name this one as its enum does, without `as`";
 
-/// Where a constant in a pattern is a variant with fields.
+/// The error for a constant in a pattern that is a variant with fields.
 const CONSTANT: &str = "a constant in a pattern is a variant without fields in kernels; name the variant, and a pattern for each field";
 
 /// The type of an enum whose variants have fields, of the types of these.
@@ -34,7 +34,7 @@ pub fn variants_type<T: KernelValue>(
     fields: &[fn(&mut State) -> Type],
 ) -> Type {
     let types = fields.iter().map(|field| match field(state) {
-        // What has no bits: see `payload`.
+        // A field without bits: see `payload`.
         Type::Unit => Scalar::Bool.into(),
         of => of,
     });
@@ -45,7 +45,7 @@ pub fn variants_type<T: KernelValue>(
     structure_type(state, key, name, fields, 1)
 }
 
-/// What is in a field of a variant. A struct has a field for what has no bits, too.
+/// The value in a field of a variant. A struct has a field for a value without bits, too.
 fn payload(s: &mut State, raw: Raw) -> Raw {
     match raw {
         Raw::Nothing => Raw::Value(s.frame().literal(Scalar::Bool, 0)),
@@ -53,7 +53,8 @@ fn payload(s: &mut State, raw: Raw) -> Raw {
     }
 }
 
-/// What was put together without a type, as a number and an item are, as what it is in a field.
+/// An aggregate that was put together without a type, as a number and an item are, with the type that it has in a
+/// field.
 fn typed(s: &mut State, raw: Raw, of: &Type) -> Raw {
     let Raw::Aggregate(id) = raw else {
         return raw;
@@ -139,7 +140,7 @@ fn number<T: KernelValue>(of: Expr<T>) -> Expr<u32> {
     place::field(of, VARIANT, None::<u32>)
 }
 
-/// Whether a value is of a variant, as a pattern with its name asks. A struct has none, and is always what its name says.
+/// True if a value is of a variant, as a pattern with its name asks. A struct has none, and its name always fits.
 #[track_caller]
 pub fn is_variant<T: KernelValue>(of: Expr<T>, name: &str) -> Expr<bool> {
     let location = Location::caller();
@@ -172,7 +173,7 @@ fn is_number<T: KernelValue>(
     }))
 }
 
-/// Whether a value is what a constant in a pattern is.
+/// True if a value is equal to a constant in a pattern.
 #[track_caller]
 pub fn is_constant<T: KernelValue>(of: Expr<T>, constant: Expr<T>) -> Expr<bool> {
     if T::VARIANTS.is_empty() {
@@ -209,7 +210,7 @@ pub fn pattern_part<T: KernelValue, R>(
         return place::field_part(of, field, witness);
     }
     match position_of::<T>(variant, field) {
-        // What has no bits is nothing again.
+        // A value without bits is nothing again.
         Some(_) if size_of::<R>() == 0 => Expr::from_raw(Raw::Nothing),
         Some(position) => place::field_part(of, T::FIELDS[position], witness),
         None => {

@@ -24,8 +24,8 @@ pub struct BlockLaunch<'a, K: BlockKernel<D>, const D: usize> {
 /// A launch of `kernel` that writes `output`, divided as `division` says.
 ///
 /// # Errors
-/// What the kernel's partition says about an output that it cannot share out, and
-/// [`KernelError::OutOfMemory`] when no block could have so much shared memory.
+/// The error of the kernel's partition about an output that it cannot share out, and [`KernelError::OutOfMemory`]
+/// when no block could have so much shared memory.
 #[inline]
 pub fn erase_block<K: BlockKernel<D>, const D: usize>(
     kernel: K,
@@ -73,7 +73,8 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         let Some(run) = Run::of(&groups, &self.division, scratch)? else {
             return Ok(());
         };
-        // Not optimised, what the macro wrote is run in the one way in which it can be checked, and compiled for no other.
+        // Not optimised, code that the macro wrote is run in the one way in which it can be checked, and compiled for
+        // no other.
         if UNOPTIMISED && K::IS_WRITTEN {
             // SAFETY: each group is run once: `run_groups` asks its caller for the same.
             return unsafe { self.run_slowly(run, scratch) };

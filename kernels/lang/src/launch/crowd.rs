@@ -1,12 +1,13 @@
 //! Blocks whose threads are threads of the operating system, which really wait at barriers.
 //!
-//! Slow, and as near to what a GPU does as a CPU comes: the threads of a block run at the same time, in any order. A
-//! thread runs its future to the end in one poll; at a barrier the poll sleeps until the last thread has come.
+//! A test mode that is slow, and as near to a GPU as a CPU comes: the threads of a block run at the same time, in any
+//! order. A thread runs its future to the end in one poll; at a barrier the poll sleeps until the last thread has
+//! come.
 //!
-//! Nobody waits for ever. All is counted under one lock: how many threads wait at the barrier, at warp functions, and
-//! have ended. If that is all of them and nobody can go on, or a thread came to another place, awaits something
-//! else, or panics, the block has *failed*: everyone who waits is woken, told that the arrival is not complete
-//! (for ever), and so comes back to where its thread ends.
+//! No thread waits for ever. The threads that wait at the barrier, wait at warp functions, or have ended are counted
+//! under one lock. If these are all and none can go on, or a thread came to another place, awaits something else, or
+//! panics, the block has *failed*: every waiting thread is woken, finds that the arrival is not complete (for ever),
+//! and so comes back to the place where it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use super::test_thread::{Meeting, Test};
 use crate::barrier::{BlockOf, Exchanged, Site, Turns};
 use crate::error::KernelError;
 
-/// What a thread has arrived at without having been told that all have.
+/// The place at which a thread has arrived before it has seen that all have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Arrived {
     Nowhere,
@@ -31,7 +32,7 @@ enum Arrived {
 struct Warp {
     /// Warp functions passed. Its lowest bit says which words and ballots are being written.
     passed: u64,
-    /// Where its lanes wait, and how many.
+    /// The place at which its lanes wait, and their number.
     site: Option<Site>,
     waiting: u32,
     lanes: u32,
@@ -42,7 +43,7 @@ struct Warp {
 struct State {
     /// Barriers passed.
     passed: u64,
-    /// Where threads wait, with what, and how many.
+    /// The place at which threads wait, the arrays that they turn, and their number.
     site: Option<Site>,
     turns: Turns,
     waiting: usize,
@@ -59,7 +60,7 @@ struct State {
     error: Option<KernelError>,
 }
 
-/// Where the threads meet.
+/// The meeting of the block's threads.
 struct Crowd {
     of: BlockOf,
     threads: usize,
@@ -130,7 +131,7 @@ impl Crowd {
         Some(self.of.foreign(thread))
     }
 
-    /// Whether a thread can arrive somewhere.
+    /// True if a thread can arrive somewhere.
     fn goes(&self, state: &mut State, thread: usize) -> bool {
         if state.arrived[thread] != Arrived::Nowhere {
             self.fail(state, self.foreign(thread));
@@ -181,8 +182,8 @@ impl Crowd {
     }
 }
 
-// What `Port` promises: an arrival is complete once `passed` has grown since, which it does when all threads have arrived
-// with one place and one set of arrays; and a thread that has arrived arrives nowhere else before it knows.
+// The promise of `Port`: an arrival is complete once `passed` has grown since, which it does when all threads have
+// arrived with one place and one set of arrays; and a thread that has arrived arrives nowhere else before it knows.
 impl Meeting for Crowd {
     fn arrive(&self, thread: usize, site: Site, turns: Turns, vote: bool) {
         let mut state = self.lock();

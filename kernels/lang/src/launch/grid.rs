@@ -24,7 +24,7 @@ pub struct GridLaunch<'a, K: Kernel<D>, const D: usize> {
 /// A launch of `kernel` that writes `output`, divided as `division` says.
 ///
 /// # Errors
-/// What the kernel's partition says about an output that it cannot share out.
+/// The error of the kernel's partition about an output that it cannot share out.
 #[inline]
 pub fn erase<K: Kernel<D>, const D: usize>(
     kernel: K,
@@ -136,7 +136,7 @@ impl<K: Kernel<D>, const D: usize> GridLaunch<'_, K, D> {
     /// Called once for each thread of the launch at a time.
     #[inline(always)]
     unsafe fn run_thread<L: Level>(&self, acc: LoopThread<'_, L, D>) {
-        // SAFETY: as the caller promises; and the kernel cannot keep what it is handed.
+        // SAFETY: as the caller promises; and the kernel cannot keep its output.
         let output = unsafe { K::Output::own(&self.output, &acc) };
         self.kernel.run(&acc, output);
     }

@@ -1,5 +1,5 @@
-//! Neighbouring threads of a phase side by side: what each knows is an element of an array, which the compiler keeps in
-//! vector registers, and no element of what they read is asked whether it is there, as that was asked for all of them.
+//! Neighbouring threads of a phase side by side: each one's values are elements of arrays, which the compiler keeps
+//! in vector registers. The bounds of the elements that they read are checked once for all of them.
 //!
 //! The kernel's macro writes this beside the loop over single threads (`phases/lanes.rs` there says when). Where code is not
 //! optimised there are no vectors, and phases, lanes and pieces, which would only be compiled, are left out.
@@ -12,7 +12,7 @@ use crate::partition::RawMut;
 use crate::shared::{SharedElement, SharedWrite};
 use crate::view::GlobalRef;
 
-/// What is worth it only where this crate is optimised, and with it the program's kernels.
+/// Code that is worth it only where this crate is optimised, and with it the program's kernels.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(not(unoptimised))]
@@ -28,7 +28,7 @@ macro_rules! __optimised {
     ($($code:tt)*) => {};
 }
 
-/// What stands for that where this crate is not optimised.
+/// The code in its place where this crate is not optimised.
 #[doc(hidden)]
 #[macro_export]
 #[cfg(unoptimised)]
@@ -44,7 +44,7 @@ macro_rules! __unoptimised {
     ($($code:tt)*) => {};
 }
 
-/// How many threads go side by side: a vector of `f32` where vectors are longest.
+/// The number of threads that go side by side: a vector of `f32` where vectors are longest.
 #[doc(hidden)]
 pub const LANES: usize = 16;
 
@@ -106,7 +106,7 @@ impl<T: Copy> Kept<T> {
 }
 
 impl<T: SharedElement> SharedWrite<'_, T> {
-    /// Whether the element of the thread's number is the thread's own. (Then that is so of all threads before, too.)
+    /// True if the element of the thread's number is the thread's own. (Then that is so of all threads before, too.)
     #[doc(hidden)]
     #[inline(always)]
     pub fn is_single(&self, thread: usize) -> bool {
@@ -137,14 +137,14 @@ impl<T: SharedElement> SharedWrite<'_, T> {
 }
 
 impl<T: Copy> RawMut<'_, T> {
-    /// Whether there is such an element, and nobody watches what is done to it.
+    /// True if there is such an element, and nobody watches what is done to it.
     #[doc(hidden)]
     #[inline(always)]
     pub fn lanes_have(&self, index: usize) -> bool {
         index < self.len() && !self.is_watched()
     }
 
-    /// What an element is.
+    /// The value of an element.
     ///
     /// # Safety
     /// As [`read`](Self::read), and [`lanes_have`](Self::lanes_have) says that there is one.
@@ -167,13 +167,13 @@ impl<T: Copy> RawMut<'_, T> {
     }
 }
 
-/// What threads read by an index.
+/// A container that threads read by an index.
 #[doc(hidden)]
 pub trait Elements<I> {
-    /// What is read.
+    /// The type of its elements.
     type Element;
 
-    /// Whether there is such an element.
+    /// True if there is such an element.
     fn lanes_have(&self, index: I) -> bool;
 
     /// The element.

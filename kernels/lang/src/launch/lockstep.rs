@@ -4,7 +4,7 @@
 //! to the next by itself:
 //!
 //! 1. Each of its lanes is polled once. It ends, or gives way at a barrier of the block or at a warp function.
-//! 2. All at the same warp function: what they gave is published, and the warp begins again.
+//! 2. All at the same warp function: their values are published, and the warp begins again.
 //! 3. All at a barrier, or ended: the next warp has its turn.
 //! 4. After the last warp, all threads are at one barrier of the block, or all have ended; anything else is an error.
 //!
@@ -21,17 +21,17 @@ use super::test_thread::{Meeting, Test};
 use crate::barrier::{BarrierState, BlockOf, Exchanged, Polling, Port, Site, Turns};
 use crate::error::KernelError;
 
-/// Where the threads meet.
+/// The meeting of the block's threads.
 struct Lockstep {
     warp_size: usize,
     block: BarrierState,
     /// The warp function that the thread that is being polled has come to.
     at: Cell<Option<Site>>,
-    /// That thread came to two places at once.
+    /// True if that thread came to two places at once.
     strays: Cell<bool>,
     /// Of the warp that runs.
     active: Cell<u64>,
-    /// Which of the two sets of words and ballots is being written.
+    /// The index of the set of words and ballots that is being written.
     writing: Cell<usize>,
     ballots: [Cell<u64>; 2],
     words: [RefCell<[u64; 64]>; 2],
@@ -44,22 +44,22 @@ impl Lockstep {
         self.strays.set(false);
     }
 
-    /// Whether the thread that is being polled is nowhere yet.
+    /// True if the thread that is being polled is nowhere yet.
     fn goes(&self) -> bool {
         let goes = self.block.has_not_arrived() && self.at.get().is_none();
         self.strays.set(self.strays.get() || !goes);
         goes
     }
 
-    /// Publishes what the lanes gave.
+    /// Publishes the lanes' values.
     fn publish(&self) {
         self.writing.set(1 - self.writing.get());
         self.ballots[self.writing.get()].set(0);
     }
 }
 
-// What `Port` promises: a thread is polled again only when all have arrived, which step 4 and `BarrierState` check. `at`
-// and `arrived` are clear again then, as they are before any poll; and no thread is at two places at once.
+// The promise of `Port`: a thread is polled again only when all have arrived, which step 4 and `BarrierState` check.
+// `at` and `arrived` are clear again then, as they are before any poll; and no thread is at two places at once.
 impl Meeting for Lockstep {
     fn arrive(&self, _thread: usize, site: Site, turns: Turns, vote: bool) {
         if self.goes() {
@@ -101,14 +101,14 @@ impl Meeting for Lockstep {
     }
 }
 
-/// Where a warp's lanes are, after each was polled once.
+/// The places of a warp's lanes, after each was polled once.
 #[derive(Default)]
 struct Round {
     ended: usize,
     /// The first that ended.
     first_ended: Option<usize>,
     waiting: usize,
-    /// How many are at a warp function, and where the first of them is.
+    /// The number of those at a warp function, and the place of the first of them.
     exchanging: usize,
     site: Option<Site>,
 }
@@ -203,7 +203,7 @@ impl Drop for Alive<'_> {
     }
 }
 
-/// Which thread is looked at.
+/// The thread that is looked at.
 struct Place {
     of: BlockOf,
     thread: usize,

@@ -1,4 +1,4 @@
-//! Launches with the kernel's type taken away: what a driver runs.
+//! Launches with the kernel's type taken away: drivers run them.
 //!
 //! [`erase`] and [`erase_block`] join a kernel, its output and a work division to a [`GroupKernel`],
 //! which a driver knows as `dyn`. A driver splits its work-groups (blocks, counted in row-major order)
@@ -44,10 +44,10 @@ use crate::level::UNOPTIMISED;
 
 /// A launch whose groups can be run in any order, on any thread, knowing nothing of the kernel.
 pub trait GroupKernel: Send + Sync {
-    /// How many groups there are. May be none.
+    /// The number of groups. May be zero.
     fn group_count(&self) -> u64;
 
-    /// How many bytes the threads of each group share.
+    /// The number of bytes that the threads of each group share.
     fn shared_bytes(&self) -> usize {
         0
     }
@@ -56,13 +56,13 @@ pub trait GroupKernel: Send + Sync {
     /// leaves `scratch` as good as new.
     ///
     /// # Errors
-    /// [`KernelError::GroupsOutOfRange`] before anything has run. Of a block kernel also what stopped a
-    /// group: a barrier that not all of its threads reached, an await of something else, no memory. The
-    /// groups before it have run then, those after it have not.
+    /// [`KernelError::GroupsOutOfRange`] before anything has run. Of a block kernel also the fault that stopped a
+    /// group: a barrier that not all of its threads reached, an await of something else, no memory. The groups before
+    /// it have run then, those after it have not.
     ///
     /// # Safety
-    /// No group is run while a call, of this thread or another, is running the same one. What the launch
-    /// was made from (the memory behind its views) is still there.
+    /// No group is run while a call, of this thread or another, is running the same one. The memory behind the
+    /// launch's views is still there.
     unsafe fn run_groups(
         &self,
         groups: Range<u64>,
@@ -109,8 +109,8 @@ impl<const D: usize> Run<D> {
     }
 }
 
-/// Has what launches of up to three dimensions have in common compiled with this crate, where it is not optimised: rustc takes
-/// from there what is generic, and crates with kernels need not compile it again.
+/// Has the code that launches of up to three dimensions have in common compiled with this crate, where it is not
+/// optimised. rustc takes generic code from there, and crates with kernels need not compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {
@@ -126,7 +126,7 @@ pub fn compiled_here() -> usize {
     }
 }
 
-/// Where a range of groups starts as a block number, and how long it is.
+/// The block number at which a range of groups starts, and its length.
 #[inline]
 fn checked_range<const D: usize>(
     groups: &Range<u64>,

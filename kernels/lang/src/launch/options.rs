@@ -1,4 +1,4 @@
-//! How a worker runs the groups of a launch: fast, or so that something is found out.
+//! Options for a worker that runs the groups of a launch: fast, or in a mode that finds mistakes.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -8,15 +8,15 @@ use quipu_environment::{self as environment, CHECK, EXECUTION, FEATURE_LEVEL, Mi
 use crate::error::KernelError;
 use crate::level::FeatureLevel;
 
-/// How a launch's threads are run.
+/// The way in which a launch's threads are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Execution {
     /// As fast as it goes: loops, also between barriers, and polled state machines for blocks of which these cannot be made.
     #[default]
     Native,
-    /// As GPUs do: the threads of a warp go on together, and exchange what they say in warp functions. A test mode: slow.
-    /// Kernels without barriers run as ever.
+    /// As GPUs do: the threads of a warp go on together, and exchange their values in warp functions. A test mode:
+    /// slow. Kernels without barriers run as ever.
     Lockstep {
         /// Threads of a warp: 1 to 64.
         warp_size: u32,
@@ -29,9 +29,9 @@ pub enum Execution {
     },
 }
 
-/// How a worker runs the groups of a launch.
+/// The options of a worker that runs the groups of a launch.
 ///
-/// Without anything said, what the environment says holds:
+/// The environment's options hold if no others are set:
 ///
 /// | variable | values |
 /// |---|---|
@@ -41,9 +41,9 @@ pub enum Execution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How threads are run.
+    /// The way in which threads are run.
     pub execution: Execution,
-    /// Whether mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
+    /// True if mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
     /// thread and line, and two threads that reach the same element of raw memory without a barrier between, or
     /// change it in steps of a scope that leaves one of them out, are reported with both lines. Slow.
     pub check: bool,
@@ -51,11 +51,11 @@ pub struct RunOptions {
     pub level: FeatureLevel,
 }
 
-/// What the environment says, once somebody has asked.
+/// The environment's options, once they have been read.
 static OPTIONS: OnceLock<Result<RunOptions, KernelError>> = OnceLock::new();
 
 impl RunOptions {
-    /// What is used if nothing else is said, whatever the environment says.
+    /// The default options, without a look at the environment.
     pub const fn new() -> Self {
         Self {
             execution: Execution::Native,
@@ -64,7 +64,7 @@ impl RunOptions {
         }
     }
 
-    /// What the environment says (when this was first asked).
+    /// The environment's options (as they were when first read).
     ///
     /// # Errors
     /// [`KernelError::Environment`] if that makes no sense.

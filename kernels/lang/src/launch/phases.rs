@@ -1,11 +1,11 @@
-//! Blocks run phase by phase: each phase between two barriers is a loop over the block's threads, which the kernel has
-//! written out ([`BlockKernel::run_phases`]). So a barrier costs nothing, and what a thread does in a phase is compiled as a
-//! loop's body is.
+//! Blocks run phase by phase: each phase between two barriers is a loop over the block's threads, which the kernel
+//! has written out ([`BlockKernel::run_phases`]). So a barrier costs nothing, and a thread's work in a phase is
+//! compiled as a loop's body is.
 //!
-//! 1. [`Phases::next`] goes to the next block, and zeroes what its threads share.
+//! 1. [`Phases::next`] goes to the next block, and zeroes its shared memory.
 //! 2. In each phase the kernel goes through [`rows`](Phases::rows) of neighbouring threads. It makes each thread's
 //!    accelerator, and hands it its own parts of the outputs and its shared arrays, for this phase alone.
-//! 3. What a thread knows over a barrier is in a [`Kept`].
+//! 3. A value that a thread keeps over a barrier is in a [`Kept`].
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -150,14 +150,14 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
         true
     }
 
-    /// How many rows of neighbouring threads a block has.
+    /// The number of rows of neighbouring threads of a block.
     #[inline(always)]
     pub fn rows(&self) -> usize {
         let extent = self.division.block_threads();
         (0..D - 1).fold(1, |rows, d| rows * extent[d])
     }
 
-    /// How many threads a row has.
+    /// The number of threads of a row.
     #[inline(always)]
     pub fn row_length(&self) -> usize {
         self.division.block_threads()[D - 1]
@@ -190,7 +190,7 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
     /// A thread's own parts of the outputs.
     ///
     /// # Safety
-    /// What a thread was handed before it uses no more, but for what all threads may read.
+    /// A thread uses an earlier output of this call no more, but for memory that all threads may read.
     #[inline(always)]
     pub unsafe fn own<'t>(&'t self, acc: &PhaseThread<'_, L, D>) -> Own<'t, K::Output, D> {
         // SAFETY: as the caller promises; nobody else runs this block, so the caller of `run_groups` promises.
@@ -232,7 +232,7 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
 #[derive(Debug)]
 pub struct Kept<T> {
     start: *mut T,
-    /// What it points to: the capacity, as threads set their values one after the other.
+    /// The memory that it points to: in the capacity, as threads set their values one after the other.
     _memory: Vec<T>,
 }
 
@@ -247,7 +247,7 @@ impl<T: Copy> Kept<T> {
         unsafe { self.start.add(thread).read() }
     }
 
-    /// Where a thread's value is.
+    /// The address of a thread's value.
     ///
     /// # Safety
     /// The block has such a thread.

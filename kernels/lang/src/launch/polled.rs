@@ -1,12 +1,12 @@
 //! Blocks whose threads are futures, polled in turn on one core.
 //!
-//! A worker's scratch holds one block at a time: what its threads share, then a [`Slot`] for each thread,
-//! the accelerator that the thread borrows and its future. A block goes like this:
+//! A worker's scratch holds one block at a time: its shared memory, then a [`Slot`] for each thread, the accelerator
+//! that the thread borrows and its future. A block goes like this:
 //!
 //! 1. Zero the shared memory.
 //! 2. Make each thread in its slot. A thread that comes to a barrier as it is made, before it is polled, is an error.
-//! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. What a barrier is, and what is checked,
-//!    is in [`barrier`](crate::barrier).
+//! 3. Rounds: poll each thread, as long as all of them arrived at one barrier. Barriers and their checks are in
+//!    [`barrier`](crate::barrier).
 //! 4. Drop the threads, also when there is an error or a panic: [`Threads`] does.
 //!
 //! A round in which some threads end and others arrive at a barrier is an error, so a future is never
@@ -38,7 +38,7 @@ pub(super) struct Groups<'l, 'a, K: BlockKernel<D>, const D: usize> {
     pub(super) groups: Range<usize>,
 }
 
-/// What the threads of a block have in common.
+/// The state that the threads of a block have in common.
 struct BlockState<const D: usize> {
     division: WorkDivision<D>,
     block: Vector<D>,
@@ -124,8 +124,8 @@ fn run_block<L: Level, K: BlockKernel<D>, const D: usize>(
         launch.shared_bytes,
         state.division.threads_per_block(),
         |acc, shared, thread| {
-            // SAFETY: `run` comes to each thread once, the caller of `run_groups` runs no group twice at a time, and the
-            // kernel cannot keep what it is handed.
+            // SAFETY: `run` comes to each thread once, the caller of `run_groups` runs no group twice at a time, and
+            // the kernel cannot keep its output.
             let output = unsafe { K::Output::own(&launch.output, acc) };
             // SAFETY: `run` zeroed the memory, which is this block's until its threads are dropped.
             let shared = unsafe { K::Shared::hand_out(shared, thread) };
@@ -162,7 +162,7 @@ struct Slot<A, F> {
     future: F,
 }
 
-/// Room in a scratch for the threads of a block, and what they share.
+/// Room in a scratch for the threads of a block, and their shared memory.
 struct Room<A, S, F, M> {
     slots: *mut Slot<A, F>,
     shared: *mut u8,
@@ -322,9 +322,8 @@ impl<A, F> Threads<A, F> {
 impl<A, F> Drop for Threads<A, F> {
     fn drop(&mut self) {
         while self.dropped < self.made {
-            // The block has failed already, and a second panic while a first one unwinds would end the
-            // process. What threads panic with as they are dropped is forgotten, as dropping that might
-            // panic, too.
+            // The block has failed already, and a second panic while a first one unwinds would end the process. The
+            // payload of a thread that panics as it is dropped is forgotten, as dropping that might panic, too.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.drop_rest())) {
                 std::mem::forget(panic);
             }

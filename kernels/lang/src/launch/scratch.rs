@@ -14,7 +14,7 @@ const LINE: usize = 128;
 #[repr(align(128))]
 struct Line(#[expect(dead_code, reason = "room, reached by pointer")] [MaybeUninit<u8>; LINE]);
 
-/// One worker's memory for a block: what its threads share, and the threads themselves.
+/// One worker's memory for a block: its shared memory, and its threads.
 ///
 /// It grows to the largest block that its worker has run and is used again for each; a block allocates
 /// nothing. Between blocks it holds nothing but uninitialised bytes, so whatever happened to a block
@@ -42,7 +42,7 @@ impl BlockScratch {
         }
     }
 
-    /// How its worker runs groups.
+    /// The options of its worker.
     ///
     /// # Errors
     /// As [`RunOptions::from_environment`], if nothing else was said.
@@ -54,12 +54,12 @@ impl BlockScratch {
         }
     }
 
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub fn capacity(&self) -> usize {
         self.lines.capacity() * LINE
     }
 
-    /// So many bytes for what the threads of a block share, all zero.
+    /// So many bytes for the shared memory of a block, all zero.
     pub(super) fn zeroed(&mut self, bytes: usize) -> Result<*mut u8, KernelError> {
         let memory = self.reserve(bytes, SHARED_ALIGNMENT)?;
         // SAFETY: so many bytes were reserved.
@@ -67,7 +67,7 @@ impl BlockScratch {
         Ok(memory)
     }
 
-    /// At least so many bytes, aligned so; what they held before is lost.
+    /// At least so many bytes, aligned so; their old content is lost.
     pub(super) fn reserve(
         &mut self,
         bytes: usize,

@@ -17,7 +17,7 @@ use crate::kernel::BlockKernel;
 use crate::partition::Partition;
 use crate::shared::{BlockContext, Shared};
 
-/// How the threads of a block are run.
+/// The way in which the threads of a block are run.
 #[derive(Clone, Copy)]
 struct Mode {
     warp_size: u32,
@@ -65,7 +65,7 @@ pub(super) trait Start: Sync {
     /// The kernel's name.
     fn kernel(&self) -> &'static str;
 
-    /// How many threads there are, and how many bytes they share.
+    /// The number of threads, and the number of bytes that they share.
     fn size(&self) -> (usize, usize);
 
     /// Is the block of this number from now on.
@@ -178,7 +178,7 @@ pub(super) struct Test<'l> {
     pub(super) block: &'l dyn Start,
     pub(super) of: BlockOf,
     pub(super) threads: usize,
-    /// Where what its threads do to raw memory is noted, in checking mode.
+    /// The shadow in which its threads' accesses to raw memory are noted, in checking mode.
     pub(super) shadow: Option<&'l Shadow>,
 }
 
@@ -204,7 +204,7 @@ impl Test<'_> {
     }
 }
 
-/// Where the threads of a block meet, in a test mode: [`Port`], of any thread.
+/// The meeting of a block's threads, in a test mode: [`Port`], of any thread.
 pub(super) trait Meeting {
     fn arrive(&self, thread: usize, site: Site, turns: Turns, vote: bool);
     fn poll(&self, thread: usize) -> Poll<()>;
@@ -221,7 +221,7 @@ pub(super) struct TestPort<'m> {
     block: *const (),
 }
 
-// SAFETY: both meetings promise what the module says, and say why.
+// SAFETY: both meetings keep the module's promise, and say why.
 unsafe impl Port for TestPort<'_> {
     type Ticket<'p>
         = &'p Self

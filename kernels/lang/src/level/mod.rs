@@ -1,11 +1,11 @@
 //! Feature levels: native code is compiled once for each of a few generations of processors, and the best that the
 //! machine has is run.
 //!
-//! A plain `cargo build` makes code for the oldest x86-64, which leaves a quarter or less of a machine in use. So the loop
-//! over a launch's threads exists in a function of its own for each level, marked with the level's
+//! A plain `cargo build` makes code for the oldest x86-64, which leaves a quarter or less of a machine in use. So the
+//! loop over a launch's threads exists in a function of its own for each level, marked with the level's
 //! `target_feature`s, and the kernel is inlined into each. (Each has an accelerator type of its own, so that a
-//! kernel's `run` has a single caller.) What a kernel calls is compiled for the level where it is inlined, too; so
-//! `#[device]` makes functions `#[inline(always)]` that do not say otherwise.
+//! kernel's `run` has a single caller.) Functions that a kernel calls are compiled for the level where they are
+//! inlined, too. So `#[device]` makes functions `#[inline(always)]` that do not say otherwise.
 //!
 //! | level | processors from | adds |
 //! |---|---|---|
@@ -18,9 +18,9 @@
 //! machine's highest, it is run there (see `trial.rs`).
 //!
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
-//! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then, too.
-//! Where it has the `opt-level` 1, which is for builds that are to be quick as well, there are the baseline and x86-64-v3, and the
-//! other levels run what is below them.
+//! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then,
+//! too. Where it has the `opt-level` 1, which is for builds that are to be quick as well, there are the baseline and
+//! x86-64-v3, and the other levels run the code of those below them.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 
@@ -37,7 +37,7 @@ use std::sync::OnceLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FeatureLevel {
-    /// What every processor of the target has.
+    /// The features that every processor of the target has.
     Baseline,
     /// x86-64-v2.
     V2,
@@ -110,7 +110,7 @@ fn detect() -> FeatureLevel {
 
 /// A feature level as a type: code that is generic over it exists once for each, with one caller.
 pub trait Level: Copy + fmt::Debug + Send + Sync + 'static {
-    /// Whether a thread is watched that asks to be.
+    /// True if a thread that asks to be watched is.
     #[doc(hidden)]
     fn watches(asked: bool) -> bool;
 }
@@ -148,20 +148,20 @@ impl Level for Watching {
 #[cfg(unoptimised)]
 pub(crate) type Watching = Baseline;
 
-/// True where this crate is not optimised: then what launches and runs a kernel is compiled once for all of them, at the price of
-/// an allocation for each launch and a dynamic call for each thread.
+/// True where this crate is not optimised: then the code that launches and runs a kernel is compiled once for all of
+/// them, at the price of an allocation for each launch and a dynamic call for each thread.
 #[doc(hidden)]
 pub const UNOPTIMISED: bool = cfg!(unoptimised);
 
 /// Something that is worth compiling for every level.
 pub trait Work {
-    /// What it gives.
+    /// Its result.
     type Output;
 
     /// Does it. To be marked `#[inline(always)]`, or it is compiled for the baseline only.
     fn run<L: Level>(self) -> Self::Output;
 
-    /// How much of a launch it is. Of a launch of several groups it is measured which level is faster.
+    /// The share of a launch that it is. Launches of several groups are measured, to find the faster level.
     fn share(&self) -> Share;
 }
 
@@ -186,7 +186,7 @@ pub fn run_at<W: Work>(level: FeatureLevel, work: W) -> W::Output {
             highest => {
                 let share = work.share();
                 let run = |level| match level {
-                    // SAFETY: as above; and what has the features of a level has those of the levels below.
+                    // SAFETY: as above; and a processor with the features of a level has those of the levels below.
                     FeatureLevel::V2 => unsafe { v2(work) },
                     // SAFETY: as above.
                     FeatureLevel::V4 => unsafe { v4(work) },

@@ -1,13 +1,14 @@
-//! Which of the highest levels is faster for a kernel: measured, while it runs for the first times.
+//! The choice of the fastest of the highest levels for a kernel: measured, while it runs for the first times.
 //!
-//! The highest level is not always the fastest. Some processors lower their clock where they use their widest vectors; what
-//! goes as fast as memory, or as the one unit that divides, has nothing of these, and the lower clock. And some take what is
-//! stored in narrow vectors faster than in wide ones. How much that is depends on kernel and machine. The results are the
-//! same bits at any level.
+//! The highest level is not always the fastest. Some processors lower their clock where they use their widest
+//! vectors; code that is bound by memory, or by the one unit that divides, gains nothing from these, and has the
+//! lower clock. And some store narrow vectors faster than wide ones. The difference depends on kernel and machine.
+//! The results are the same bits at any level.
 //!
-//! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes: their clock is everybody's.
-//! 2. Vectors of 16 bytes are taken if these are clearly faster than what was best so far: some code is better than that of both
-//!    wider ones, as where wider vectors are gathered element by element.
+//! 1. Where there are vectors of 64 bytes they are to be clearly faster than such of 32 bytes: their lower clock
+//!    slows other code, too.
+//! 2. Vectors of 16 bytes are taken if these are clearly faster than the best so far: some code is better than that
+//!    of both wider ones, as where wider vectors are gathered element by element.
 //!
 //! Kernels are known by their code's address, in a table that only grows.
 
@@ -20,7 +21,7 @@ const KERNELS: usize = 1024;
 /// Places where a kernel may be.
 const PROBES: usize = 8;
 
-/// What is known of a kernel.
+/// The measurements of a kernel.
 struct Known {
     /// The address of its code; zero where there is none.
     kernel: AtomicUsize,
@@ -39,7 +40,7 @@ static KNOWN: [Known; KERNELS] = [const {
 }; KERNELS];
 
 impl Known {
-    /// What is known of the kernel whose code is there.
+    /// The measurements of the kernel whose code is there.
     #[inline]
     fn of(kernel: usize) -> Option<&'static Self> {
         // Code begins at multiples of 16.

@@ -375,19 +375,19 @@ impl<T: Float> Complex<T> {
         Self::new(self.im, -self.re)
     }
 
-    /// Whether a part is NaN.
+    /// True if a part is NaN.
     #[inline(always)]
     pub fn is_nan(self) -> bool {
         self.re.is_nan() || self.im.is_nan()
     }
 
-    /// Whether a part is infinite.
+    /// True if a part is infinite.
     #[inline(always)]
     pub fn is_infinite(self) -> bool {
         self.re.is_infinite() || self.im.is_infinite()
     }
 
-    /// Whether neither part is NaN or infinite.
+    /// True if neither part is NaN or infinite.
     #[inline(always)]
     pub fn is_finite(self) -> bool {
         self.re.is_finite() && self.im.is_finite()

@@ -5,9 +5,9 @@ use super::{Integer, Number, Scalar, Signed, Wide};
 
 /// A floating-point number.
 ///
-/// Names and meaning are std's. Functions of the first group are exact or correctly rounded, and the same bits
-/// on every device. Of the others what runs natively and what a device gives differ by units in the last place (*ulp*), at
-/// most by so many:
+/// Names and meaning are std's. Functions of the first group are exact or correctly rounded, and the same bits on
+/// every device. Of the others the native result and a device's differ by units in the last place (*ulp*), at most by
+/// so many:
 ///
 /// | ulp | functions |
 /// |---|---|
@@ -19,13 +19,13 @@ use super::{Integer, Number, Scalar, Signed, Wide};
 /// | 17 | `erf`, `powf` |
 /// | 21 | `atanh` |
 ///
-/// That is what OpenCL allows devices and one more, but for `atanh`, which std computes by a formula that loses more near
-/// -1, as its `acosh` does near 1. Natively they are the C library's, but for [`erf`](Self::erf) (below 1 ulp),
-/// [`rsqrt`](Self::rsqrt) (below 1.5 ulp) and [`remainder`](Self::remainder) (exact). 16-bit floats are computed with as
-/// `f32` and rounded.
+/// That is the error that OpenCL allows devices and one more, but for `atanh`, which std computes by a formula that
+/// loses more near -1, as its `acosh` does near 1. Natively they are the C library's, but for [`erf`](Self::erf)
+/// (below 1 ulp), [`rsqrt`](Self::rsqrt) (below 1.5 ulp) and [`remainder`](Self::remainder) (exact). 16-bit floats
+/// are computed with as `f32` and rounded.
 ///
-/// Nothing is ever fused or reassociated: `a * b + c` rounds twice. Who wants one rounding, and the speed of it,
-/// says [`mul_add`](Self::mul_add).
+/// Nothing is ever fused or reassociated: `a * b + c` rounds twice. For one rounding, and its speed, write
+/// [`mul_add`](Self::mul_add).
 pub trait Float: Signed {
     /// An unsigned integer of the same size.
     type Bits: Integer;
@@ -80,7 +80,7 @@ pub trait Float: Signed {
     fn floor(self) -> Self;
     /// Its integer part.
     fn trunc(self) -> Self;
-    /// What is left without its integer part.
+    /// The number without its integer part.
     fn fract(self) -> Self;
     /// The nearest integer; of two the one away from zero.
     fn round(self) -> Self;
@@ -92,7 +92,7 @@ pub trait Float: Signed {
     fn sqrt(self) -> Self;
     /// `self * factor + addend`, rounded once: *fma*. One instruction where the machine has it.
     fn mul_add(self, factor: Self, addend: Self) -> Self;
-    /// What is left of a division whose quotient is rounded to the *nearest* integer, ties to even: C's `remainder`.
+    /// The remainder of a division whose quotient is rounded to the *nearest* integer, ties to even: C's `remainder`.
     /// (`%` is C's `fmod`.)
     fn remainder(self, divisor: Self) -> Self;
     /// One divided by it.
@@ -103,13 +103,13 @@ pub trait Float: Signed {
     fn min(self, other: Self) -> Self;
     /// The greater of two; of a number and NaN the number. (As for [`min`](Self::min).)
     fn max(self, other: Self) -> Self;
-    /// Whether it is a NaN.
+    /// True if it is a NaN.
     fn is_nan(self) -> bool;
-    /// Whether it is one of the infinities.
+    /// True if it is one of the infinities.
     fn is_infinite(self) -> bool;
-    /// Whether it is neither NaN nor infinite.
+    /// True if it is neither NaN nor infinite.
     fn is_finite(self) -> bool;
-    /// Whether its sign bit is set.
+    /// True if its sign bit is set.
     fn is_sign_negative(self) -> bool;
 
     // To some units in the last place.

@@ -10,13 +10,13 @@ use super::{Float, Number, Scalar, Signed, Wide, bf16, f16};
 fn fused_to_odd(a: f64, b: f64, c: f64) -> f64 {
     let product = a * b;
     let sum = product + c;
-    // What the sum lacks, exactly (Knuth's TwoSum).
+    // The error of the sum, exactly (Knuth's TwoSum).
     let part = sum - product;
     let lost = (product - (sum - part)) + (c - part);
     if lost == 0.0 || lost.is_nan() || sum.to_bits() & 1 == 1 {
         return sum;
     }
-    // Between two doubles, the even of which is `sum`: take the odd one, on the side of what is lost.
+    // Between two doubles, the even of which is `sum`: take the odd one, on the side of the lost part.
     let away_from_zero = (lost > 0.0) == (sum > 0.0);
     f64::from_bits(if away_from_zero {
         sum.to_bits() + 1
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn fused_products_round_once() {
-        // 1 + 2^-10 squared is 1 + 2^-9 + 2^-20: the last term decides what a tie would leave.
+        // 1 + 2^-10 squared is 1 + 2^-9 + 2^-20: the last term decides the tie.
         let x = f16::ONE + f16::EPSILON;
         let tie = f16::from_f64(2f64.powi(-11)); // half of the sum's last digit
         assert_eq!(x.mul_add(x, tie), f16::from_f64(1.0 + 3.0 * 2f64.powi(-10)));

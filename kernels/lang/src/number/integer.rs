@@ -1,4 +1,4 @@
-//! Integers: bits, shifts, rotations, and arithmetic that says what happens at its ends.
+//! Integers: bits, shifts, rotations, and arithmetic with a defined result at its ends.
 
 use std::hash::Hash;
 use std::ops::{
@@ -27,16 +27,16 @@ pub trait Integer:
     + ShlAssign<u32>
     + ShrAssign<u32>
 {
-    /// How many bits it has.
+    /// The number of its bits.
     const BITS: u32;
 
-    /// How many bits are 1: *popcount*.
+    /// The number of bits that are 1: *popcount*.
     fn count_ones(self) -> u32;
-    /// How many bits are 0.
+    /// The number of bits that are 0.
     fn count_zeros(self) -> u32;
-    /// How many bits are 0 above the highest 1: *clz*. All of them, of 0.
+    /// The number of bits that are 0 above the highest 1: *clz*. All of them, of 0.
     fn leading_zeros(self) -> u32;
-    /// How many bits are 0 below the lowest 1: *ctz*. All of them, of 0.
+    /// The number of bits that are 0 below the lowest 1: *ctz*. All of them, of 0.
     fn trailing_zeros(self) -> u32;
     /// The bits in reverse order.
     fn reverse_bits(self) -> Self;
@@ -62,7 +62,7 @@ pub trait Integer:
     fn saturating_sub(self, other: Self) -> Self;
     /// To the power of.
     fn pow(self, exponent: u32) -> Self;
-    /// How far apart two are, modulo two to the power of the width if that does not fit.
+    /// The distance of two numbers, modulo two to the power of the width if that does not fit.
     fn distance(self, other: Self) -> Self;
 
     /// The high half of the product, which has twice as many bits.
@@ -210,7 +210,7 @@ signed!(i8 i16 i32 i64 isize);
 mod tests {
     use super::*;
 
-    /// What a generic kernel can do with an integer, against the same in 128 bits.
+    /// Checks the operations of a generic kernel on an integer against the same in 128 bits.
     fn check<T: Integer>(samples: &[i128]) {
         let wrapped = |exact: i128| {
             let word = exact as u64;

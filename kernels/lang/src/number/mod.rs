@@ -1,8 +1,8 @@
 //! Numbers as generic kernels know them.
 //!
-//! A kernel or device function that is generic over its element type says in a bound what it does with
-//! them. Everything in the traits has the name and the meaning that std gives it for the primitive types, so
-//! the same text works with `f32` written out.
+//! A kernel or device function that is generic over its element type names the traits of its operations in a bound.
+//! Everything in the traits has the name and the meaning that std gives it for the primitive types, so the same text
+//! works with `f32` written out.
 //!
 //! | bound | has | types |
 //! |---|---|---|
@@ -58,11 +58,11 @@ pub trait Scalar:
     /// Its bits, in the low ones of a word: how it travels between the threads of a warp.
     fn to_word(self) -> u64;
 
-    /// What [`to_word`](Self::to_word) gave the bits of.
+    /// The number whose bits [`to_word`](Self::to_word) gave.
     fn from_word(word: u64) -> Self;
 }
 
-/// What every number can be without loss, for conversions between any two types.
+/// A form that every number can have without loss, for conversions between any two types.
 #[derive(Debug, Clone, Copy)]
 pub enum Wide {
     /// A signed integer.

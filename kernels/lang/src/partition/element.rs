@@ -84,7 +84,7 @@ impl<T, const D: usize> OwnElements<'_, T, D> {
         self.region.extent()
     }
 
-    /// Which elements of the output these are.
+    /// The region of the output with these elements.
     #[inline(always)]
     pub fn region(&self) -> Region<D> {
         self.region

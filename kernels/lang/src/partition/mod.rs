@@ -1,4 +1,4 @@
-//! How the threads of a launch share out what they write, so that no two of them have the same element.
+//! Partitions: the threads of a launch share out their output, so that no two of them have the same element.
 //!
 //! A kernel names a partition for each of its outputs, in its type. So all threads of a launch go by the
 //! same one, and each is handed its own part by value: an element is reachable through one part only, and
@@ -48,10 +48,10 @@ use crate::accelerator::Accelerator;
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 
-/// What each thread of a kernel is handed of an output that is partitioned by `P`.
+/// The part of an output, partitioned by `P`, that each thread of a kernel is handed.
 pub type Own<'t, P, const D: usize> = <P as Partition<D>>::Own<'t>;
 
-/// What a launch with an output that is partitioned by `P` has to be given.
+/// The view that a launch needs for an output that is partitioned by `P`.
 pub type View<'a, P, const D: usize> = <P as Partition<D>>::View<'a>;
 
 /// A way to share out an output among the threads of a grid of `D` dimensions.
@@ -59,11 +59,11 @@ pub type View<'a, P, const D: usize> = <P as Partition<D>>::View<'a>;
 /// # Safety
 /// [`own`](Self::own) gives threads of different index parts with which safe code cannot race.
 pub unsafe trait Partition<const D: usize> {
-    /// What the launch is given: a [`GlobalMut`](crate::GlobalMut), or a tuple of them.
+    /// The view that the launch is given: a [`GlobalMut`](crate::GlobalMut), or a tuple of them.
     type View<'a>;
-    /// The view and what is known about its parts before any thread runs.
+    /// The view and the facts about its parts that are known before any thread runs.
     type Plan<'a>: Send + Sync;
-    /// What each thread is handed.
+    /// The part that each thread is handed.
     type Own<'t>;
 
     /// Prepares a view for a launch of such a division.
@@ -78,8 +78,8 @@ pub unsafe trait Partition<const D: usize> {
     /// The part of the thread that `acc` is.
     ///
     /// # Safety
-    /// `acc` is one thread of a launch of the division that the plan was made for, and tells the truth.
-    /// While what this returns lives (and not longer than the plan's elements do), it is not called for the same thread again.
+    /// `acc` is one thread of a launch of the division that the plan was made for, and tells the truth. While the
+    /// returned part lives (and not longer than the plan's elements do), it is not called for the same thread again.
     unsafe fn own<'t, A: Accelerator<D>>(plan: &Self::Plan<'_>, acc: &A) -> Self::Own<'t>;
 }
 
@@ -116,7 +116,7 @@ macro_rules! tuples {
 
             #[inline(always)]
             unsafe fn own<'t, A: Accelerator<D>>(plan: &Self::Plan<'_>, acc: &A) -> Self::Own<'t> {
-                // SAFETY: what the caller promises for all holds for each part.
+                // SAFETY: the caller's promise for all holds for each part.
                 ($(unsafe { $name::own(&plan.$at, acc) },)+)
             }
         }

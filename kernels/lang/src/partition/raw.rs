@@ -1,4 +1,4 @@
-//! Everything for everybody, who promise what the compiler cannot see.
+//! All elements for every thread, with promises that the compiler cannot check.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::view::GlobalMut;
 
-/// Partition: every thread is handed all elements, and promises what the compiler cannot see.
+/// Partition: every thread is handed all elements, and its code makes promises that the compiler cannot check.
 #[derive(Debug, Clone, Copy)]
 pub struct Unpartitioned<T>(PhantomData<fn() -> T>);
 
@@ -74,7 +74,7 @@ impl<'t, T> RawMut<'t, T> {
         self.watched
     }
 
-    /// Where an element is, and that it is reached.
+    /// The address of an element. Takes note that it is reached.
     #[inline(always)]
     #[track_caller]
     fn place(&self, index: usize, writes: bool) -> *mut T {
@@ -88,7 +88,7 @@ impl<'t, T> RawMut<'t, T> {
         place
     }
 
-    /// What an element is.
+    /// The value of an element.
     ///
     /// # Panics
     /// If there is no such element.
@@ -163,7 +163,7 @@ impl<'t, T> RawMut<'t, T> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer.add(range.start), length) }
     }
 
-    /// How many elements a range has, which are reached.
+    /// The number of elements of a range. Takes note that they are reached.
     #[inline(always)]
     #[track_caller]
     fn neighbours(&self, range: &Range<usize>, writes: bool) -> usize {
@@ -178,19 +178,19 @@ impl<'t, T> RawMut<'t, T> {
         range.end - range.start
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// True if there are no elements.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The first element. What is done through it is not watched.
+    /// The first element. Accesses through it are not watched.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut T {
         self.pointer

@@ -117,7 +117,7 @@ impl<T> OwnRows<'_, T> {
         self.places.extent()
     }
 
-    /// Which rows of the output these are.
+    /// The range of these rows in the output.
     #[inline(always)]
     pub fn range(&self) -> Range<usize> {
         self.start..self.end

@@ -16,8 +16,8 @@ use crate::view::GlobalMut;
 /// Partition: each thread is handed a box of neighbouring elements, on every device.
 ///
 /// Where the grid covers the output, a thread's tile has the extent of its elements
-/// ([`WorkDivision::thread_elements`]), clipped at the output's end; where not, it is so much larger that none is
-/// left out.
+/// ([`WorkDivision::thread_elements`]), clipped at the output's end; where the grid does not, the tile is so much
+/// larger that no element is left out.
 #[derive(Debug, Clone, Copy)]
 pub struct ByTile<T>(PhantomData<fn() -> T>);
 
@@ -109,7 +109,7 @@ impl<'t, T, const D: usize> OwnTile<'t, T, D> {
         }
     }
 
-    /// How large it is: empty for a thread without elements.
+    /// Its extent: empty for a thread without elements.
     #[inline(always)]
     pub fn extent(&self) -> Extent<D> {
         let (start, end) = (self.region.start(), self.region.end());
@@ -122,7 +122,7 @@ impl<'t, T, const D: usize> OwnTile<'t, T, D> {
         self.region.start()
     }
 
-    /// Which elements of the output these are.
+    /// The region of the output with these elements.
     #[inline(always)]
     pub fn region(&self) -> Region<D> {
         self.region
@@ -342,7 +342,7 @@ unsafe impl<T: Send + 'static, const D: usize> Partition<D> for ByBlockTile<T> {
 /// # Ok::<(), KernelError>(())
 /// ```
 ///
-/// What is another thread's share cannot be reached:
+/// Another thread's share cannot be reached:
 ///
 /// ```compile_fail,E0608
 /// # use quipu_kernel::OwnBlockTile;
@@ -358,7 +358,7 @@ pub struct OwnBlockTile<'t, T, const D: usize> {
 }
 
 impl<T, const D: usize> OwnBlockTile<'_, T, D> {
-    /// How large the block's tile is.
+    /// The extent of the block's tile.
     #[inline(always)]
     pub fn extent(&self) -> Extent<D> {
         self.tile.extent()

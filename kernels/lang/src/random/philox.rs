@@ -1,11 +1,11 @@
-//! Philox4x32-10, and what is made of its words.
+//! Philox4x32-10, and the numbers made of its words.
 
 use crate::number::{Float, Integer, Number};
 use crate::{KernelData, device};
 
-/// What the words of a counter are multiplied by in each round.
+/// The factors of a counter's words in each round.
 const MULTIPLIERS: [u32; 2] = [0xd251_1f53, 0xcd9e_8d57];
-/// What is added to the words of the key from round to round: the golden ratio, and the square root of 3 less 1.
+/// The increments of the key's words from round to round: the golden ratio, and the square root of 3 less 1.
 const WEYL: [u32; 2] = [0x9e37_79b9, 0xbb67_ae85];
 
 /// Four random words: a function of the counter and the key, one to one in the counter.
@@ -31,19 +31,19 @@ pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 /// A stream of random numbers: one of 2^64 of a seed, each of 2^66 words.
 ///
 /// Two streams have no numbers in common, as their counters have none. The words are the same on every device, and so
-/// is what is made of them; only [`normal`](Self::normal) and [`normal_pair`](Self::normal_pair) go through functions
-/// that devices compute to some units in the last place.
+/// are the numbers made of them. Only [`normal`](Self::normal) and [`normal_pair`](Self::normal_pair) go through
+/// functions that devices compute to some units in the last place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, KernelData)]
 #[kernel_data(crate = crate)]
 #[repr(C)]
 pub struct Philox {
     key: [u32; 2],
     stream: [u32; 2],
-    /// How many blocks of four words have been made.
+    /// The number of blocks of four words that have been made.
     block: u64,
-    /// The next ones, which move up: what is never indexed is in registers.
+    /// The next ones, which move up: an array that is never indexed is in registers.
     words: [u32; 4],
-    /// How many of these are left.
+    /// The number of these that are left.
     left: u32,
 }
 

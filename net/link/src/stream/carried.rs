@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) struct Counts {
     sent: AtomicU64,
     received: AtomicU64,
-    /// Bytes of chunks that have come, and what they were as they came.
+    /// Bytes of chunks that have come, and their length as they came.
     chunks: [AtomicU64; 2],
     resumed: AtomicU32,
 }
@@ -41,27 +41,27 @@ impl Counts {
     }
 }
 
-/// What a stream has carried so far, over all of its connections.
+/// The traffic of a stream so far, over all of its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// Bytes that sockets have taken: TLS's records, with what was sent again after a loss.
+    /// Bytes that sockets have taken: TLS's records, with those that were sent again after a loss.
     pub sent: u64,
     /// Bytes that sockets have given.
     pub received: u64,
-    /// Bytes of chunks that have come, and what they were as they came: shorter, if they were compressed.
+    /// Bytes of chunks that have come, and their length as they came: shorter, if they were compressed.
     pub chunks_received: [u64; 2],
-    /// How often another connection has taken the place of one that was lost.
+    /// The number of times that another connection has taken the place of a lost one.
     pub resumed: u32,
     /// False while the connection is lost.
     pub is_connected: bool,
-    /// Where the other side is; none while the connection is lost.
+    /// The other side's address; none while the connection is lost.
     pub address: Option<SocketAddr>,
-    /// How long the way there and back takes, as the system has found; none while the connection is lost, or where it does not say.
+    /// The time there and back, as the system has found; none while the connection is lost, or where it does not say.
     pub round_trip: Option<Duration>,
 }
 
 impl Outgoing {
-    /// What the stream has carried, in both directions.
+    /// The stream's traffic, in both directions.
     #[must_use]
     pub fn carried(&self) -> Carried {
         let counts = &self.shared.counts;
@@ -80,7 +80,7 @@ impl Outgoing {
     }
 }
 
-/// What the system has found out as it sent: nothing is sent for it.
+/// The time that the system has measured as it sent: nothing is sent for it.
 #[cfg(target_os = "linux")]
 fn round_trip(attached: &Attached) -> Option<Duration> {
     use std::os::fd::AsRawFd;

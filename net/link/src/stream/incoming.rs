@@ -27,7 +27,7 @@ pub struct Incoming {
     /// Messages since the last rest.
     unrested: u32,
     cipher: Box<[u8]>,
-    /// How many bytes have to have come before the system wakes who waits for them.
+    /// The number of bytes that have to come before the system wakes the waiting thread.
     woken_at: usize,
     unpacker: Unpacker,
     from: Sender,
@@ -46,11 +46,12 @@ const RECORD: usize = (1 << 14) + 256;
 /// Bytes that are worth not being woken for each part of them.
 const MUCH: usize = 1 << 15;
 
-/// After so many messages, or bytes, they are acknowledged by themselves. Who sends may count on 1024 and 16 MiB; but what it keeps
-/// until then should lie in its processor's caches.
+/// After so many messages, or bytes, they are acknowledged by themselves. The sender may count on 1024 and 16 MiB;
+/// but the bytes that it keeps until then should lie in its processor's caches.
 const DUE: (u32, usize) = (512, 1 << 22);
 
-/// Who has sent so many messages since the last rest is likely to send on: it is looked for more before there is another.
+/// A side that has sent so many messages since the last rest is likely to send on. The receiver looks for more before
+/// it rests again.
 const BUSY: u32 = 8;
 
 /// After so many there is a rest, whatever else has come.
@@ -59,10 +60,10 @@ const RESTLESS: u32 = 256;
 /// Answers to pings that the other side lets lie, at most.
 const MOST_PONGS: u32 = 1024;
 
-/// What a thread that receives waits for beside what comes.
+/// The other event that a receiving thread waits for, beside messages.
 type Unless<'a> = Option<(&'a Interrupt, GoesOn<'a>)>;
 
-/// What came, if it is not the stream's own affair.
+/// The kind of a message that came, if it is not the stream's own affair.
 enum Came {
     Message,
     Nothing,
@@ -108,20 +109,20 @@ impl Incoming {
         self.heard = false;
     }
 
-    /// Hands the next message to `take`, with its number; waits for it. What concerns the stream alone, and what was
-    /// had before, does not come here. Gives what `take` gives.
+    /// Hands the next message to `take`, with its number; waits for it. Messages that concern the stream alone, and
+    /// repetitions, do not come here. Gives the value of `take`.
     ///
     /// # Errors
-    /// If what comes makes no sense or has a wrong number, the connection is lost, or the other side says goodbye.
-    /// Nothing more comes then, unless the connection [is lost](Self::is_lost) and another takes its place. Who receives bytes that make no sense should
-    /// [say so](super::Outgoing::close) and end it.
+    /// If a message makes no sense or has a wrong number, the connection is lost, or the other side says goodbye.
+    /// Nothing more comes then, unless the connection [is lost](Self::is_lost) and another takes its place. A thread
+    /// that receives bytes that make no sense should [say so](super::Outgoing::close) and end it.
     pub fn receive<T>(&mut self, take: impl FnOnce(&Message<'_>, u64) -> T) -> Result<T> {
         let take = |(): &mut (), message: &Message<'_>, number| take(message, number);
         self.receive_or_rest(&mut (), take, |()| ())
     }
 
-    /// As [`receive`](Self::receive), and calls `rest` whenever all that has come was taken, before it waits for more: for
-    /// what is better done once for many messages. Both are handed `with`.
+    /// As [`receive`](Self::receive), and calls `rest` whenever all received messages were taken, before it waits for
+    /// more: for work that is better done once for many messages. Both are handed `with`.
     ///
     /// # Errors
     /// As [`receive`](Self::receive).
@@ -137,8 +138,8 @@ impl Incoming {
         }
     }
 
-    /// As [`receive_or_rest`](Self::receive_or_rest), for a thread that waits for something else, which may come about by
-    /// what comes here or not: `None` as soon as, after a rest, `goes_on` gives nothing. It is asked again when `interrupt`
+    /// As [`receive_or_rest`](Self::receive_or_rest), for a thread that waits for another event, which messages here
+    /// may cause or not: `None` as soon as, after a rest, `goes_on` gives nothing. It is asked again when `interrupt`
     /// was [raised](Interrupt::raise), and after the time that it gives.
     ///
     /// # Errors
@@ -202,7 +203,8 @@ impl Incoming {
             let (received, due) = (&mut self.received, &mut self.due);
             let came = notice(&self.shared, &frame, &message, received, due, self.start)?;
             let is_numbered = frame.sequence > 0;
-            // Not acknowledged before it is taken over: who acknowledges a command's end does not name it any more.
+            // Not acknowledged before it is taken over: a side that acknowledges a command's end does not name it any
+            // more.
             match came {
                 Came::Message => {
                     let taken = take(with, &message, frame.sequence);
@@ -217,13 +219,13 @@ impl Incoming {
         }
     }
 
-    /// Has what was taken over acknowledged with what is sent next, or now if that is much.
+    /// Has the messages that were taken over acknowledged with the next ones that are sent, or now if they are many.
     fn acknowledge(&mut self) {
         let last = self.received.last();
         self.shared.received.store(last, Ordering::Release);
         if self.due.0 >= DUE.0 || self.due.1 >= DUE.1 {
             self.shared.flush();
-            // Who was just writing may have looked before: then with the next message.
+            // A thread that was just writing may have looked before: then they are acknowledged with the next message.
             if self.shared.queue().told >= last {
                 self.due = (0, 0);
             }
@@ -318,7 +320,7 @@ impl Incoming {
             return Ok(());
         }
         if self.reader.missing().is_ok_and(|missing| missing == 0) {
-            // What came before the end is read first.
+            // Bytes that came before the end are read first.
             return Ok(());
         }
         if closed && self.reader.is_between_frames() && self.shared.queue().failure.is_none() {
@@ -335,7 +337,7 @@ impl Incoming {
 
     /// The connection is lost; why, if it was not given up before for another reason.
     fn lost(&self, loss: Loss, error: LinkError) -> LinkError {
-        // An end is for who receives to say: it may have more to tell the other side.
+        // The receiving thread reports the end: it may have more to tell the other side.
         if self.shared.resumable {
             self.shared
                 .lose(Some(&self.attached), loss, &error.to_string());
@@ -349,7 +351,7 @@ impl Incoming {
     /// In the middle of a large frame, has the system wake this thread when much of it has come, and not for each part that the
     /// other side hands to its system at once: to wake it takes the sender longer than to encrypt some of those.
     fn sleep_until_much_has_come(&mut self) {
-        // So many bytes are missing and more, less what TLS has of a record that has not come whole.
+        // So many bytes are missing and more, less those that TLS has of a record that has not come whole.
         let missing = self.reader.missing().unwrap_or(0);
         let sure = missing.saturating_sub(RECORD).min(PIECE);
         let woken_at = (sure / MUCH * MUCH).max(1);
@@ -415,7 +417,7 @@ impl Drop for Incoming {
     }
 }
 
-/// Sees to what concerns the stream alone.
+/// Handles messages that concern the stream alone.
 fn notice(
     shared: &Shared,
     frame: &Frame<'_>,
@@ -458,7 +460,7 @@ fn notice(
             let mut queue = shared.queue();
             queue.pongs += 1;
             let pongs = queue.pongs;
-            // If it cannot be sent, who receives next is told why.
+            // If it cannot be sent, the next call to receive gives the reason.
             let _ = shared.push(&mut queue, &pong);
             drop(queue);
             if pongs > MOST_PONGS {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
-/// Whether a thread goes on, and then for how long it may sleep before it asks again.
+/// The time that a thread may sleep before it asks again; none if it does not go on.
 pub(super) type GoesOn<'a> = &'a dyn Fn() -> Option<Duration>;
 
 /// Interrupts one thread that [receives](super::Incoming::receive_while), so that it looks whether it goes on.
@@ -45,7 +45,7 @@ impl Interrupt {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Wakes the thread if it sleeps. What has it go on no longer was changed before.
+    /// Wakes the thread if it sleeps. The state that ends its wait was changed before.
     pub fn raise(&self) {
         // Either this sees that it sleeps, or it sees the change before it does, however weakly that is written and read.
         fence(Ordering::SeqCst);
@@ -82,7 +82,7 @@ impl Interrupt {
                 self.asleep.store(false, Ordering::SeqCst);
                 return Ok(false);
             };
-            // Rounded up; what is too long for the call is as good as for ever.
+            // Rounded up; a time that is too long for the call is as good as for ever.
             let milliseconds = time.as_nanos().div_ceil(1_000_000);
             let milliseconds = libc::c_int::try_from(milliseconds).unwrap_or(-1);
             // SAFETY: the entries are there until the call returns, and as many as it says.

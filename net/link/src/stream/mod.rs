@@ -3,32 +3,38 @@
 //! Anybody may [push](Outgoing::push) messages, which never waits: a message is encoded and put behind the others. Then
 //! somebody [flushes](Outgoing::flush):
 //!
-//! 1. Who flushes becomes the writer, unless somebody is; then that one writes what was pushed meanwhile. So while one
-//!    batch is on its way the next one grows, and under load a write is of many frames.
+//! 1. A thread that flushes becomes the writer, unless there is one; then that one writes the messages that were
+//!    pushed meanwhile. So while one batch is on its way the next one grows, and under load a write is of many
+//!    frames.
 //! 2. The writer takes the batch, has TLS encrypt a piece of it, and sends it without waiting. No other thread has to be
 //!    woken for that, which would take longer than all the rest.
 //! 3. If the socket takes no more, the rest is left to the stream's own thread, which waits for the socket. So a flush never
 //!    waits either, and can be done by a thread that has other things to do.
 //!
-//! One thread [receives](Incoming::receive). What concerns the stream alone is seen to there: numbers are checked,
-//! repetitions left out, pings answered, acknowledgements noted. What came is acknowledged with what is sent next, or by
-//! itself when much has come.
+//! One thread [receives](Incoming::receive). It handles messages that concern the stream alone: numbers are checked,
+//! repetitions left out, pings answered, acknowledgements noted. Received messages are acknowledged with the next
+//! ones that are sent, or by themselves when much has come.
 //!
-//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes or hands over what the
-//! socket takes at once, and not while anybody waits for a socket. So two machines that both send without reading do not wait for each other for ever; what is not read
-//! yet stays with its sender, who sees that in [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
+//! Receiving never waits for sending, and sending never for receiving: TLS is locked while it computes or hands over
+//! the bytes that the socket takes at once, and not while a thread waits for a socket. So two machines that both send
+//! without reading do not wait for each other for ever; unread messages stay with their sender, which sees them in
+//! [`Outgoing::pending_bytes`] and can [wait](Outgoing::wait_for_room).
 //!
 //! # Loss
 //!
 //! A stream that is [resumable](Duplex::resumable) outlives its connection:
 //!
-//! 1. Whoever finds the connection lost, sending or receiving, marks it so. What is pushed from then on is kept.
-//! 2. [`Incoming::receive`] gives the error; [`Incoming::is_lost`] tells that it is not the end. The thread that receives
-//!    gets another connection, on which both sides have said what they have received, and
-//!    [goes on](Incoming::resume) with it. [`Incoming::loss`] tells whether the system knew of the loss or nothing came.
-//! 3. What the other side has not received is sent again, with the numbers that it had, before anything else.
+//! 1. A thread that finds the connection lost, sending or receiving, marks it so. Messages pushed from then on are
+//!    kept.
+//! 2. [`Incoming::receive`] gives the error; [`Incoming::is_lost`] tells that it is not the end. The thread that
+//!    receives gets another connection, on which both sides have said up to which message they have received, and
+//!    [goes on](Incoming::resume) with it. [`Incoming::loss`] tells whether the system knew of the loss or nothing
+//!    came.
+//! 3. Messages that the other side has not received are sent again, with the numbers that they had, before anything
+//!    else.
 //!
-//! What was written is kept until it is acknowledged (`replay`), as written: it is not copied unless it is sent again.
+//! Written messages are kept until they are acknowledged (`replay`), as written: they are not copied unless they are
+//! sent again.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -75,15 +81,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockE
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// How both directions of a connection are used.
+/// The settings for both directions of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duplex {
-    /// Which of a session's streams it is: what belongs to the other is refused.
+    /// The stream of a session that it is: messages of the other are refused.
     pub stream: Stream,
-    /// For how long the receiver looks again and again before it sleeps. To be woken takes 15 to 25 µs; while it looks, it
-    /// needs a core.
+    /// The time for which the receiver looks again and again before it sleeps. A wake-up takes longer than a look;
+    /// while it looks, it needs a core.
     pub spin: Duration,
-    /// Whether it outlives its connection: what is not acknowledged is kept then.
+    /// True if it outlives its connection: unacknowledged messages are kept then.
     pub resumable: bool,
 }
 
@@ -99,7 +105,7 @@ impl Default for Duplex {
 }
 
 /// The direction in which messages go. Clones are the same. When the last is dropped, or the other direction is, the
-/// connection ends at once; [`close`](Outgoing::close) it before, so that what was pushed arrives.
+/// connection ends at once; [`close`](Outgoing::close) it before, so that pushed messages arrive.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     shared: Arc<Shared>,
@@ -107,10 +113,10 @@ pub struct Outgoing {
     _handle: Arc<Handle>,
 }
 
-/// How a connection was lost.
+/// The way in which a connection was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Loss {
-    /// Nothing came any more, or what came was damaged: the other side may know nothing of it.
+    /// Nothing came any more, or damaged bytes came: the other side may know nothing of it.
     #[default]
     Silent,
     /// The connection was ended or reset: the other side's system did that, or a machine between, and the way there works.
@@ -118,7 +124,7 @@ pub enum Loss {
 }
 
 impl Loss {
-    /// What the system's error says of it.
+    /// The kind of loss that the system's error means.
     fn of(error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::UnexpectedEof
@@ -142,9 +148,10 @@ struct Attached {
 #[derive(Debug)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// What this side has received and taken over: acknowledged with the next batch.
+    /// The last message that this side has received and taken over: acknowledged with the next batch.
     received: AtomicU64,
-    /// What is on its way to the socket. Whoever has this locked is the writer. Locked before the queue, if both are.
+    /// The bytes on their way to the socket. The thread that has this locked is the writer. Locked before the queue,
+    /// if both are.
     writer: Mutex<Writing>,
     /// The socket takes no more, or the stream ends: for its thread.
     stuck: Condvar,
@@ -153,51 +160,51 @@ struct Shared {
     counts: Arc<Counts>,
     address: String,
     most: u32,
-    /// By what messages may be compressed.
+    /// The codecs by which messages may be compressed.
     codecs: Codecs,
     resumable: bool,
     /// The thread that watches whether anything comes, if one does: it is woken as the stream ends.
     watcher: OnceLock<Thread>,
 }
 
-/// What the two sides have agreed on.
+/// The terms that the two sides have agreed on.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     /// The largest frame that the other side takes.
     pub(crate) most: u32,
-    /// By what messages may be compressed.
+    /// The codecs by which messages may be compressed.
     pub(crate) codecs: Codecs,
-    /// Who the other side is, as errors say it.
+    /// The other side's address, as errors name it.
     pub(crate) address: String,
-    /// How each side sees that the other is there.
+    /// The pulse by which each side sees that the other is there.
     pub(crate) pulse: Pulse,
 }
 
-/// What was pushed, and nobody writes yet.
+/// Messages that were pushed, and that no thread writes yet.
 #[derive(Debug)]
 struct Queue {
     batch: Batch,
     sent: Sent,
-    /// What was written and is not acknowledged, if the stream is resumable.
+    /// Messages that were written and are not acknowledged, if the stream is resumable.
     replay: Replay,
     /// The connection; none while it is lost.
     attached: Option<Arc<Attached>>,
-    /// How the last connection was lost.
+    /// The way in which the last connection was lost.
     loss: Loss,
     /// Threads that wait for room.
     waiting: usize,
-    /// What the other side has acknowledged on the stream itself, behind what it sent before.
+    /// The last message that the other side has acknowledged on the stream itself, behind its earlier messages.
     acknowledged: u64,
-    /// What the other side was told on this connection that this side has received.
+    /// The last message that this side has acknowledged on this connection.
     told: u64,
     /// Bytes that the writer has taken and not written.
     taken: usize,
     is_stuck: bool,
-    /// Nothing is pushed any more: what was is written, and this direction closed.
+    /// Nothing is pushed any more: earlier messages are written, and this direction closed.
     is_closing: bool,
     /// Answers to pings that nobody has taken.
     pongs: u32,
-    /// Why nothing can be sent any more.
+    /// The reason for which nothing can be sent any more.
     failure: Option<String>,
 }
 
@@ -207,18 +214,18 @@ struct Writing {
     attached: Arc<Attached>,
     /// The last number that was given when the batch was taken.
     last: u64,
-    /// Whether the batch has a number: the other side acknowledges it, and until then it is kept.
+    /// True if the batch has a number: the other side acknowledges it, and until then it is kept.
     is_numbered: bool,
     plain: Vec<u8>,
-    /// What comes before is with TLS, or sent.
+    /// Bytes before it are with TLS, or sent.
     encrypted_to: usize,
 }
 
 /// Bytes that are encrypted at once: TLS is locked meanwhile.
 const PIECE: usize = 1 << 17;
 
-/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice what a receiver may take over
-/// without acknowledging it.
+/// Bytes that are kept to be sent again before [`Outgoing::wait_for_room`] waits: twice the bytes that a receiver may
+/// take over without acknowledging them.
 const MOST_KEPT: usize = 32 << 20;
 
 #[derive(Debug)]
@@ -304,7 +311,7 @@ pub(crate) fn split(
 /// A connection, for a stream to go over.
 fn attach(mut tls: rustls::Connection, socket: TcpStream, counts: &Arc<Counts>) -> Arc<Attached> {
     socket::give_up_when_dead(&socket);
-    // What is encrypted is bounded by what the writer hands over at once.
+    // The encrypted bytes are bounded by the plain bytes that the writer hands over at once.
     tls.set_buffer_limit(None);
     Arc::new(Attached {
         socket,
@@ -313,7 +320,7 @@ fn attach(mut tls: rustls::Connection, socket: TcpStream, counts: &Arc<Counts>) 
     })
 }
 
-/// How far a writer has come.
+/// The progress of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     All,
@@ -338,7 +345,7 @@ impl Shared {
         let attached = queue.attached.take();
         drop(queue);
         if let Some(attached) = attached {
-            // Who receives is told so.
+            // The receiving thread is told so.
             let _ = attached.socket.shutdown(Shutdown::Both);
         }
         self.room.notify_all();
@@ -353,7 +360,7 @@ impl Shared {
         }
     }
 
-    /// Writes what was pushed, unless somebody does, and does not wait for the socket.
+    /// Writes the pushed messages, unless another thread does, and does not wait for the socket.
     fn flush(&self) {
         self.flush_by(socket::send_now);
     }
@@ -470,7 +477,7 @@ impl Shared {
         }
     }
 
-    /// Takes what was pushed. What was taken before is written. False if the connection is lost.
+    /// Takes the pushed messages. Those taken before are written. False if the connection is lost.
     fn take(&self, writing: &mut Writing) -> bool {
         let mut queue = self.queue();
         if queue.attached.is_none() && queue.failure.is_none() {
@@ -554,7 +561,7 @@ impl Outgoing {
         })
     }
 
-    /// By what messages may be compressed: what both sides take.
+    /// The codecs by which messages may be compressed: both sides take them.
     #[must_use]
     pub fn codecs(&self) -> Codecs {
         self.shared.codecs
@@ -603,15 +610,15 @@ impl Outgoing {
         self.shared.queue().replay.bytes()
     }
 
-    /// The last message that the other side has acknowledged behind all that it sent before: it did not know of the end of
-    /// a command that this message names when it sent what came before. What it says as a stream is resumed is not counted,
-    /// for what it sends again is older than that.
+    /// The last message that the other side has acknowledged behind all that it sent before: it did not know of the
+    /// end of a command that this message names when it sent its earlier messages. An acknowledgement as a stream is
+    /// resumed is not counted, for the messages that are sent again are older.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.shared.queue().acknowledged
     }
 
-    /// How many numbered messages the other side has not acknowledged.
+    /// The number of numbered messages that the other side has not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self) -> u64 {
         self.shared.queue().sent.outstanding()
@@ -639,8 +646,8 @@ impl Outgoing {
         Ok(waited || has_waited.get())
     }
 
-    /// As [`wait_for_room`](Self::wait_for_room), for who receives on the same stream: does not wait for
-    /// acknowledgements, which come there, nor while the connection is lost, which is for it to see to.
+    /// As [`wait_for_room`](Self::wait_for_room), for the thread that receives on the same stream. It waits neither
+    /// for acknowledgements, which come there, nor while the connection is lost, which that thread has to handle.
     ///
     /// # Errors
     /// If the stream has ended.

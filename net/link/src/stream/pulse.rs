@@ -6,10 +6,9 @@
 //! 1. A side that has sent nothing for half of the time sends a ping.
 //! 2. A side to which no byte has come for all of the time takes the connection to be lost.
 //!
-//! A thread of the stream looks at what was counted four times in that time, so messages pass without
-//! a look at the clock. Bytes that the system has and nobody has read yet have come: a reader may be
-//! busy for long. A look that comes late says that this process was stopped, and nothing of the other
-//! side.
+//! A thread of the stream looks at the counts four times in that time, so messages pass without a look at the clock.
+//! Bytes that the system has and that are not read yet have come: a reader may be busy for long. A look that comes
+//! late says that this process was stopped, and nothing of the other side.
 
 use super::{Attached, Loss, Shared, socket};
 use crate::timer::{SystemTimer, Timer};
@@ -17,15 +16,14 @@ use quipu_protocol::message::{Message, Ping};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// After how long without a byte a connection is lost, where this side chooses. The other side is
-/// taken to be there for half as long again at most, which is what the system takes to find a
-/// machine dead.
+/// The time without a byte after which a connection is lost, where this side chooses. The other side is taken to be
+/// there for half as long again at most, the time that the system takes to find a machine dead.
 pub const IDLE: Duration = Duration::from_secs(20);
 
 /// No connection is lost sooner, whatever the other side chooses: pings are not to be a load.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What two sides have agreed on.
+/// The pulse that two sides have agreed on.
 #[derive(Clone, Debug)]
 pub(crate) struct Pulse {
     /// After how long without a byte the connection is lost; zero for never.
@@ -69,7 +67,7 @@ impl Pulse {
     }
 }
 
-/// What the thread knows.
+/// The state of the thread.
 struct Watch {
     pulse: Pulse,
     /// The connection of which the rest is known.
@@ -77,7 +75,7 @@ struct Watch {
     /// Bytes that were sent and received by the last look, and when these numbers were seen to change.
     sent: (u64, Duration),
     received: (u64, Duration),
-    /// When it looked last.
+    /// The time at which it looked last.
     looked: Duration,
 }
 
@@ -104,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Looks at what has gone and come since the last look.
+    /// Looks at the bytes that have gone and come since the last look.
     fn look(&mut self, shared: &Shared) {
         let (now, idle) = (self.pulse.timer.now(), self.pulse.idle);
         let since = now.saturating_sub(std::mem::replace(&mut self.looked, now));

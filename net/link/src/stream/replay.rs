@@ -1,8 +1,8 @@
 //! The replay buffer: bytes that were written and are not acknowledged, to be sent again after a loss.
 //!
 //! Batches are kept as they were written, so keeping costs no copy; they go as a whole when their last message is
-//! acknowledged. Only after a loss are they looked into: messages without numbers, which concerned the lost connection
-//! alone, are left out then, and so is what the other side has.
+//! acknowledged. Only after a loss are they looked into: messages without numbers, which concerned the lost
+//! connection alone, are left out then, and so are those that the other side has.
 
 use quipu_protocol::frame;
 use std::collections::VecDeque;
@@ -54,7 +54,7 @@ impl Replay {
         room
     }
 
-    /// All that the other side has not received, in order: of what is kept, and then of these.
+    /// All messages that the other side has not received, in order: the kept ones, and then these.
     pub(super) fn after<'a>(
         &'a self,
         received: u64,

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 
 impl Shared {
-    /// The connection is lost, or the one that was meant, if it is still in use. What ends with it has failed.
+    /// Marks the connection as lost, or the given one, if it is still in use. A stream that ends with it has failed.
     pub(super) fn lose(&self, which: Option<&Arc<Attached>>, loss: Loss, reason: &str) {
         if !self.resumable {
             return self.fail(reason.to_owned());
@@ -31,7 +31,7 @@ impl Shared {
             );
         });
         if let Some(attached) = attached {
-            // Who receives, and who waits for the socket, is told so.
+            // Threads that receive, or wait for the socket, are told so.
             let _ = attached.socket.shutdown(Shutdown::Both);
         }
         self.room.notify_all();
@@ -47,17 +47,17 @@ impl Incoming {
         self.shared.resumable && queue.failure.is_none() && queue.attached.is_none()
     }
 
-    /// How the connection was lost, if it [is](Self::is_lost).
+    /// The way in which the connection was lost, if it [is](Self::is_lost).
     #[must_use]
     pub fn loss(&self) -> Loss {
         self.shared.queue().loss
     }
 
     /// Goes on with another connection to the same side, which has said there that it has received everything up to a
-    /// message. What it has not is sent again.
+    /// message. Other messages are sent again.
     ///
     /// # Errors
-    /// If it has not said what it can have received, takes smaller frames than before, or the stream has ended.
+    /// If it claims a message that it cannot have received, takes smaller frames than before, or the stream has ended.
     pub fn resume(&mut self, connection: Connection, received: u64) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         // Also if nobody has noticed.
@@ -84,8 +84,8 @@ impl Incoming {
         let again = replay.after(received, [&writing.plain[..], queue.batch.bytes()]);
         queue.batch = Batch::new(shared.most);
         queue.batch.replace(again);
-        // The other side has been told, but what is sent again names what was not known to be over then: it may forget
-        // that when it has come to the end of it.
+        // The other side has been told, but messages that are sent again name commands that were not known to be over
+        // then. It may forget these when it has come to the end of the repetition.
         queue.told = 0;
         queue.is_stuck = false;
         queue.taken = 0;

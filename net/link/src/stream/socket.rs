@@ -27,7 +27,7 @@ pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
     }
 }
 
-/// Sends as much of what is encrypted as the socket takes now.
+/// Sends as many of the encrypted bytes as the socket takes now.
 ///
 /// # Errors
 /// [`WouldBlock`](io::ErrorKind::WouldBlock) if it does not take all.
@@ -45,7 +45,7 @@ pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that takes what it can take at once.
+/// A socket that takes as many bytes as it can at once.
 #[cfg(unix)]
 struct Now<'a>(&'a TcpStream);
 
@@ -77,7 +77,7 @@ impl io::Write for Now<'_> {
     }
 }
 
-/// Receives what has come by now.
+/// Receives the bytes that have come by now.
 ///
 /// # Errors
 /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing has.
@@ -96,8 +96,8 @@ pub(super) fn receive_now(socket: &TcpStream, bytes: &mut [u8]) -> io::Result<us
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// Has the system wake who waits for this socket when so many bytes have come, or the connection ends. As good as it goes: a
-/// system that cannot do it wakes sooner.
+/// Has the system wake the thread that waits for this socket when so many bytes have come, or the connection ends. As
+/// good as it goes: a system that cannot do it wakes sooner.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
     use std::os::fd::AsRawFd;
@@ -114,13 +114,13 @@ pub(super) fn wake_at(socket: &TcpStream, bytes: usize) {
     }
 }
 
-/// Elsewhere, it may not reach who waits for more than one thing.
+/// Elsewhere, it may not reach a thread that waits for more than one thing.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wake_at(_: &TcpStream, _: usize) {}
 
-/// Receives what has come when it is [as much as was asked for](wake_at); waits for that, unless somebody has. A receiving call
-/// that itself waits would not do: Linux has it take what is there first, and then sleep until as much again has come, which may
-/// be more than will.
+/// Receives bytes when [as many as were asked for](wake_at) have come. It waits for that, unless the caller has. A
+/// receiving call that itself waits would not do: Linux has it take the bytes that are there first, and then sleep
+/// until as many again have come, which may be more than will.
 ///
 /// # Errors
 /// As the system says; [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted) if it was
@@ -146,7 +146,7 @@ pub(super) fn receive_much(mut socket: &TcpStream, bytes: &mut [u8], _: bool) ->
     io::Read::read(&mut socket, bytes)
 }
 
-/// Elsewhere, it is left to who may wait.
+/// Elsewhere, it is left to a thread that may wait.
 #[cfg(not(unix))]
 pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
     match locked(&attached.tls).wants_write() {
@@ -155,7 +155,7 @@ pub(super) fn send_now(attached: &Attached) -> io::Result<()> {
     }
 }
 
-/// There, what is encrypted is taken out of TLS before anybody waits.
+/// There, the encrypted bytes are taken out of TLS before any thread waits.
 #[cfg(not(unix))]
 pub(super) fn send_and_wait(attached: &Attached) -> io::Result<()> {
     let mut cipher = Vec::new();
@@ -219,7 +219,8 @@ pub(super) fn wait_for_end(socket: &TcpStream, until: std::time::Instant) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn wait_for_end(_: &TcpStream, _: std::time::Instant) {}
 
-/// For how long the other side's machine may say nothing at all before the connection is taken to be lost, in seconds.
+/// The time for which the other side's machine may say nothing at all before the connection is taken to be lost, in
+/// seconds.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const DEAD_AFTER: libc::c_int = 30;
 

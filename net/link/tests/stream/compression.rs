@@ -43,7 +43,8 @@ fn what_is_compressed_without_an_agreement_ends_it() {
     }
 }
 
-/// What a client and a node send of 60,000 bytes each for whom the other has these features, with all of them received.
+/// The numbers of bytes that a client and a node send for 60,000 bytes each, if the other has these features, with
+/// all of them received.
 fn sent_of(bytes: &[u8], features: u64, compression: Compression) -> [u64; 2] {
     let (client, node) = ends_that_have(features);
     let ends = [split_bulk(client), split_bulk(node)];
@@ -73,7 +74,7 @@ fn sent_of(bytes: &[u8], features: u64, compression: Compression) -> [u64; 2] {
     sent
 }
 
-/// A client or a node that is older than a codec, or than both, gets what it takes.
+/// A client or a node that is older than a codec, or than both, gets messages that it takes.
 #[test]
 fn what_the_other_side_does_not_take_is_not_sent() {
     // Bytes that only Zstandard makes shorter, and bytes that both do.

@@ -119,13 +119,13 @@ fn split_resumable(connection: Connection) -> (Incoming, Outgoing) {
     connection.split(resumable).unwrap()
 }
 
-/// What a node says of the number.
+/// A node's message with the number.
 fn done(event: u64) -> Message<'static> {
     let events = Box::leak(Box::new([Word::new(event)]));
     Message::Completed(Completed { events })
 }
 
-/// What a client says of it.
+/// A client's message with it.
 fn free(buffer: u64) -> Message<'static> {
     Message::FreeBuffer(FreeBuffer { buffer })
 }

@@ -101,7 +101,7 @@ fn what_a_resumed_stream_cannot_have_received_ends_it() {
     assert!(matches!(error, LinkError::Wire { .. }), "{error}");
 }
 
-/// What is sent again was compressed as the first connection's sides had agreed.
+/// Messages that are sent again were compressed as the first connection's sides had agreed.
 #[test]
 fn a_resumed_stream_takes_what_it_took_before() {
     for (features, is_same) in [(LZ4 | ZSTD, true), (LZ4, false), (0, false)] {

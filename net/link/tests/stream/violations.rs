@@ -21,12 +21,12 @@ fn who_sends_pings_and_reads_nothing_is_given_up() {
     });
     let error = number(&mut incoming).unwrap_err();
     assert!(error.to_string().contains("does not read"), "{error}");
-    // Who floods does not read, and so learns of the end when nobody has the socket any more.
+    // The flooding side does not read, and so learns of the end when no one has the socket any more.
     drop((incoming, outgoing));
     flood.join().unwrap();
 }
 
-/// What becomes of an end to which these messages are sent.
+/// The messages and the error of an end to which these messages are sent.
 fn after(messages: &[(Message<'_>, u64)]) -> (Vec<(u64, u64)>, LinkError) {
     let (client, mut node) = ends();
     let (mut incoming, _outgoing) = split(client);
@@ -74,7 +74,7 @@ fn what_the_other_side_does_not_send_here_ends_it() {
         offset: 0,
         bytes: &[1],
     });
-    // A client's word from a node; what belongs to the other stream; a hello in the middle.
+    // A client's word from a node; a message of the other stream; a hello in the middle.
     for (message, sequence) in [(free(1), 1), (chunk, 1), (Message::StatusRequest, 0)] {
         let (came, error) = after(&[(message, sequence)]);
         assert!(came.is_empty());

@@ -11,11 +11,11 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-/// The system wakes who waits for a large frame when much of it has come: never for more than that it has.
+/// The system wakes the thread that waits for a large frame when much of it has come: never for more than that it has.
 #[test]
 fn a_frame_of_any_length_comes_though_nothing_follows_it() {
     let (client, node) = ends();
-    // Who looks for a while first may never have to be woken.
+    // A thread that looks for a while first may never have to be woken.
     let sleeping = Duplex {
         stream: Stream::Bulk,
         spin: Duration::ZERO,
@@ -23,7 +23,8 @@ fn a_frame_of_any_length_comes_though_nothing_follows_it() {
     };
     let (mut client_in, client_out) = client.split(sleeping).unwrap();
     let (mut node_in, node_out) = node.split(sleeping).unwrap();
-    // Around what a record of TLS's holds, what is received at once and what that is worth, and any others.
+    // Around the length of a record of TLS, the length that is received at once and the threshold of a wake-up, and
+    // any others.
     let mut random = 9_u64;
     let any = std::iter::repeat_with(|| {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -64,7 +65,7 @@ fn a_frame_of_any_length_comes_though_nothing_follows_it() {
     });
 }
 
-/// How much of what goes from client to node may pass.
+/// The number of bytes from client to node that may pass.
 struct Passing(Mutex<usize>, Condvar);
 
 impl Passing {
@@ -103,8 +104,8 @@ impl Passing {
     }
 }
 
-/// A listener to whom segments come that are as short as networks', not as loopback's: whoever sleeps is not woken for each of them
-/// as if it filled the window.
+/// A listener that gets segments as short as networks', not as loopback's: a sleeping thread is not woken for each of
+/// them as if it filled the window.
 #[cfg(target_os = "linux")]
 fn listen_for_short_segments() -> TcpListener {
     use std::os::fd::AsRawFd;
@@ -136,7 +137,7 @@ fn wait_until_untaken(socket: &TcpStream, bytes: libc::c_int) {
     }
 }
 
-/// How often a thread of this process has gone to sleep.
+/// The number of times that a thread of this process has gone to sleep.
 #[cfg(target_os = "linux")]
 fn times_slept(thread: libc::pid_t) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
@@ -145,11 +146,11 @@ fn times_slept(thread: libc::pid_t) -> u64 {
     slept.unwrap().trim().parse().unwrap()
 }
 
-/// A receiver that finds some of what it waits for is not left waiting for as much again.
+/// A receiver that finds some of its frame is not left waiting for as much again.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_frame_comes_of_which_some_had_come_before_anybody_waited() {
-    // As much as TLS puts into a record, and what it adds.
+    // As many bytes as TLS puts into a record, and those that it adds.
     const RECORD: usize = (1 << 14) + 22;
     const LENGTH: usize = 1 << 17;
     let passing = Arc::new(Passing(Mutex::new(usize::MAX), Condvar::new()));
@@ -234,7 +235,7 @@ fn who_receives_can_be_interrupted_and_loses_nothing() {
         assert_eq!(came.unwrap(), None);
         assert!(rests > 0);
         raising.join().unwrap();
-        // What comes is had by the next who receives, however he does.
+        // The next call to receive, of any kind, gets the message.
         let event = [Word::new(round + 1)];
         node_out
             .send(&Message::Completed(Completed { events: &event }))

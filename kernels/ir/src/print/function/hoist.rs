@@ -4,10 +4,10 @@
 //! checks: once without those that one check before it answers for all rounds, once as it is. So the first fault is
 //! found where it happens, and where there is none the target's compiler sees a loop without branches.
 //!
-//! Which checks: those of an index that is a sum of products of the counter, of numbers, and of what does not change in
-//! the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot leave, from
-//! operands of 32 bits; as unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32, an index whose greatest
-//! is less than a length is the same whole number in each round.
+//! These are the checks of an index that is a sum of products of the counter, of numbers, and of values that do not
+//! change in the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot
+//! leave, from operands of 32 bits; as unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32, an index
+//! whose greatest is less than a length is the same whole number in each round.
 //!
 //! The same goes for the elements of a thread (`elements`), which are counted up to their extent, and for ranges of
 //! slices that begin at such an index and end a sum further.
@@ -33,9 +33,9 @@ const UNROLLED: usize = 48;
 /// An index and the text of the length that it is compared with: a check that is done.
 pub(in crate::print) type Done = (Value, String);
 
-/// What a loop is asked for.
+/// The facts of a loop with a counter.
 struct Counted<'m> {
-    /// What defines the values in it.
+    /// The definitions of the values in it.
     definitions: HashMap<Value, &'m Operation>,
     /// Variables that change in it.
     changed: HashSet<LocalId>,
@@ -43,7 +43,7 @@ struct Counted<'m> {
     end: Value,
 }
 
-/// What counts up to the end.
+/// The counter that counts up to the end.
 #[derive(Clone, Copy, PartialEq)]
 enum Counter {
     Local(LocalId),
@@ -51,7 +51,7 @@ enum Counter {
     Position(Value),
 }
 
-/// What is known to hold in a loop: checks that are done before it.
+/// The conditions that are known to hold in a loop: checks that are done before it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::print) struct Spared {
     /// Indices, each with the text of the length that it is compared with.
@@ -70,7 +70,7 @@ impl Spared {
 struct Greatest {
     /// With 64 bits, to be multiplied.
     text: String,
-    /// What it is at most, whatever its operands are.
+    /// Its greatest value for any operands.
     bound: u128,
 }
 
@@ -118,8 +118,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         written
     }
 
-    /// The checks that one before a thread's elements answers for, and what it has to find; none if the body is not one to
-    /// be written twice, or reads nothing that no thread writes: then there is nothing to be read ahead.
+    /// The checks that one before a thread's elements replaces, and the conditions of that one. None if the body is
+    /// not to be written twice, or reads no memory that no thread writes: then there is nothing to be read ahead.
     pub(super) fn of_elements(
         &mut self,
         position: Value,
@@ -246,7 +246,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
                 .repeats(self.module.kernel_facts().barriers)
     }
 
-    /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and what threads do together.
+    /// A loop whose rounds are counted up to an end, without other loops, jumps out of it, and joint operations of
+    /// threads.
     fn counted(&self, id: LoopId, body: &'m Block, step: &'m Block) -> Option<Counted<'m>> {
         if !self.module.options.checked || !self.repeats() {
             return None;
@@ -332,7 +333,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         })
     }
 
-    /// The checks that one before the loop answers for, and what it has to find.
+    /// The checks that one before the loop replaces, and the conditions of that one.
     fn hoisted(&mut self, counted: &Counted<'m>, body: &'m Block) -> (Spared, BTreeSet<String>) {
         let (mut places, mut ranges) = (Vec::new(), Vec::new());
         walk(body, &mut |statement| match statement {
@@ -352,7 +353,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         });
         let (mut spared, mut conditions) = (Spared::default(), BTreeSet::new());
         for (value, place, (start, end)) in ranges {
-            // What is at most a number in 64 bits has not wrapped in any round: so such a sum is not less than its parts.
+            // A sum that is at most a number in 64 bits has not wrapped in any round: so it is not less than its parts.
             let is_after = matches!(
                 counted.definitions.get(&end),
                 Some(Operation::Binary(BinaryOperation::Add, first, second))
@@ -391,7 +392,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         (spared, conditions)
     }
 
-    /// How many elements a place's root has, if that is the same in all rounds.
+    /// The number of elements of a place's root, if that is the same in all rounds.
     fn length_of(&mut self, counted: &Counted<'m>, place: &Place) -> Option<String> {
         let of_type = |held: &Type| match held {
             Type::Array(_, length) => Some(*length),
@@ -433,7 +434,7 @@ impl<'m> FunctionPrinter<'_, 'm> {
         })
     }
 
-    /// What an index is in the last round, if it is greatest there and 64 bits hold it.
+    /// The value of an index in the last round, if it is greatest there and 64 bits hold it.
     fn greatest(&mut self, counted: &Counted<'m>, value: Value) -> Option<Greatest> {
         if !self.is_number(value) {
             return None;

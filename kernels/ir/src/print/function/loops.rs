@@ -1,4 +1,4 @@
-//! Loops: their bodies and steps, what leaves them, and a thread's own positions.
+//! Loops: their bodies and steps, the jumps that leave them, and a thread's own positions.
 
 use std::collections::BTreeSet;
 
@@ -249,8 +249,8 @@ impl<'m> FunctionPrinter<'_, 'm> {
         Ok(())
     }
 
-    /// A thread's elements, several at once as long as there are so many and checks before answer for all: what they read
-    /// is then on its way together. The rest as it is.
+    /// A thread's elements, several at once as long as there are so many and earlier checks cover all: their reads
+    /// are then on their way together. The rest as it is.
     fn several(
         &mut self,
         id: LoopId,

@@ -20,7 +20,7 @@ use super::names::Names;
 use super::protocol::{FaultKind, Site};
 use super::text::Text;
 
-/// Where a slice's elements are, and how many: names or numbers.
+/// A slice's pointer and length: names or numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Slice {
     pub(super) pointer: String,
@@ -36,7 +36,7 @@ struct Pending {
 /// A loop that is being printed.
 struct Loop {
     id: LoopId,
-    /// How it is continued from inside of another loop, or at all: a label, if one was needed.
+    /// The label by which it is continued from inside of another loop, or at all, if one was needed.
     continue_label: Option<String>,
     break_label: Option<String>,
     /// Loops in C that it is; `break` leaves the innermost.
@@ -253,7 +253,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
     pub(super) fn block(&mut self, block: &'m Block) -> Result<(), PrintError> {
         self.statements(block)?;
         self.flush(Change::Fault);
-        // What is left would be used by what nothing comes to.
+        // The rest would be used only by code that is never reached.
         self.pending.clear();
         Ok(())
     }
@@ -289,7 +289,7 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
         Ok(())
     }
 
-    /// What a closure writes, as text apart.
+    /// The text that a closure writes, kept apart.
     fn apart(
         &mut self,
         deeper: usize,

@@ -1,4 +1,4 @@
-//! What a kernel says.
+//! Texts that a kernel prints.
 
 use super::FunctionPrinter;
 use crate::function::{Location, Value};
@@ -6,11 +6,10 @@ use crate::print::expression::{Change, Expression, precedence};
 use crate::print::text::quoted;
 use crate::types::Scalar;
 
-/// How many truths there are at most in what is said by one call where a text cannot be chosen, and a call is written for
-/// each way that they can be.
+/// The most truth values in one call where a text cannot be chosen, and a call is written for each combination of them.
 const MOST_TRUTHS: usize = 3;
 
-/// A part of what is said.
+/// A part of a printed text.
 #[derive(Clone)]
 enum Part {
     /// As it stands in a format.
@@ -50,7 +49,7 @@ impl FunctionPrinter<'_, '_> {
         }
     }
 
-    /// How many of these parts are said by one call.
+    /// The number of these parts that one call prints.
     fn end_of_call(&self, parts: &[Part]) -> usize {
         if self.module.language.chooses_texts() {
             return parts.len();
@@ -85,7 +84,7 @@ impl FunctionPrinter<'_, '_> {
         self.text.line_at(location, &call);
     }
 
-    /// Of which one part says whether a condition holds: a call for each.
+    /// Prints parts, one of which says whether a condition holds: a call for each answer.
     fn printf_either(
         &mut self,
         condition: &str,
