@@ -22,6 +22,7 @@ pub mod limits;
 mod load;
 pub mod native;
 pub mod node;
+mod printed;
 #[cfg(target_os = "linux")]
 pub mod process;
 mod questions;
