@@ -419,6 +419,37 @@ fn a_client_without_a_compiler_runs_programs_on_a_node() {
 }
 
 #[test]
+fn kernels_on_a_node_print_here_before_their_commands_are_over() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("printing", home.path(), loader.parent().unwrap());
+    let client = home.path().join("client");
+    let _serving = serve(&home.path().join("node"), &client);
+    let run = |options: &[&str]| {
+        let mut command = quipu(&client, &["exec"]);
+        command.args(options).arg("--").arg(&program);
+        said(&command.output().unwrap())
+    };
+    let printed = run(&["--node", "box"]);
+    // The program's lines stand between those of its kernels.
+    for number in 0..50 {
+        let lines = format!("enqueued {number}\nitem {number} of 0x2a\nfinished {number}\n");
+        assert!(printed.contains(&lines), "{number}: {printed}");
+    }
+    // Much is neither lost nor mixed.
+    let much: Vec<&str> = printed
+        .lines()
+        .filter(|line| line.starts_with("much"))
+        .collect();
+    let expected: Vec<String> = (0..20_000).map(|line| format!("much {line}")).collect();
+    assert!(much == expected, "{} lines", much.len());
+    assert_eq!(printed, run(&["--device", "cpu:0"]));
+}
+
+#[test]
 fn files_that_a_program_includes_are_the_clients() {
     if !can_be_tested() {
         return;

@@ -53,6 +53,7 @@ mod memory;
 pub mod paired;
 mod peers;
 mod point;
+mod printed;
 mod program;
 mod reading;
 mod receive;

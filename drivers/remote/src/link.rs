@@ -12,6 +12,7 @@ use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
 use crate::peers::{After, Pairs};
 use crate::point::{Point, Times};
+use crate::printed::Unacknowledged;
 use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
@@ -78,6 +79,8 @@ pub(crate) struct Link {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     pub(crate) clock: LinkClock,
+    /// What kernels have printed.
+    pub(crate) unacknowledged_text: Unacknowledged,
     /// The means to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
@@ -178,6 +181,7 @@ impl Link {
         Self {
             reading: Reading::new(incoming),
             clock: LinkClock::default(),
+            unacknowledged_text: Unacknowledged::default(),
             in_flight: AtomicUsize::new(0),
             number,
             node: options.name.clone(),

@@ -23,6 +23,7 @@ mod listening;
 mod load;
 pub mod native;
 pub mod node;
+mod printed;
 #[cfg(target_os = "linux")]
 pub mod process;
 mod questions;

@@ -4,6 +4,7 @@ use crate::describe::described;
 use crate::limits::Limits;
 use crate::load::{Busy, LinkSums, link_sums};
 use crate::native::Natives;
+use crate::printed::Printed;
 use crate::session::Session;
 use crate::strangers::Strangers;
 use crate::{OPERATOR, listening, locked};
@@ -13,7 +14,6 @@ use quipu_link::peer::{Destination, Networks, PeerCaller};
 use quipu_link::stream::IDLE;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key, LinkError, Rights};
-use quipu_protocol::FEATURES;
 use quipu_protocol::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
@@ -194,7 +194,7 @@ pub(crate) enum Home {
     Processes(Arc<crate::process::Processes>),
     /// This process is this session's.
     #[cfg(target_os = "linux")]
-    Session(SessionId, Arc<crate::process::Dials>),
+    Session(SessionId, Arc<crate::process::Dials>, Arc<Printed>),
 }
 
 impl std::fmt::Debug for Shared {
@@ -547,7 +547,7 @@ impl Shared {
             version: 0,
             data_order: DataOrder::Little,
             devices: 0,
-            features: FEATURES,
+            features: self.features(),
             session: session.map_or(SessionId::NONE, Session::id),
             epoch: u32::from(session.is_some()),
             patience_ms: u32::try_from(patience.as_millis()).unwrap_or(u32::MAX),
@@ -577,7 +577,7 @@ impl Shared {
     fn is_first_of_own(&self, caller: &Caller) -> bool {
         match &self.home {
             #[cfg(target_os = "linux")]
-            Home::Session(own, _) => {
+            Home::Session(own, ..) => {
                 caller.session() == (*own, 1, 0) && !self.has_begun.swap(true, Ordering::AcqRel)
             }
             _ => false,
@@ -725,7 +725,7 @@ impl Shared {
         match &self.home {
             // Its own process may not.
             #[cfg(target_os = "linux")]
-            Home::Session(_, dials) => dials.reach(to, until),
+            Home::Session(_, dials, _) => dials.reach(to, until),
             _ => self.options.peers.networks.reach(to, until),
         }
     }

@@ -153,7 +153,7 @@ impl Shared {
     fn end_over_limit(&self, session: &Session, text: &str) {
         quietly(|| tracing::warn!(text, "a session ends"));
         #[cfg(target_os = "linux")]
-        if let crate::node::Home::Session(_, node) = self.home() {
+        if let crate::node::Home::Session(_, node, _) = self.home() {
             node.tell_over(text);
         }
         session.end(GoodbyeReason::Limit, text);

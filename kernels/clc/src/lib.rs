@@ -22,6 +22,7 @@
 //! | `parts` | programs that are linked of several parts |
 //! | `passed` | launches as the core has them |
 //! | `metadata` | what is known of kernels |
+//! | `output` | the standard output, to which kernels print |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
 
 mod child;
@@ -33,6 +34,7 @@ mod image;
 mod includes;
 mod metadata;
 mod options;
+mod output;
 mod parts;
 #[cfg(feature = "core")]
 mod passed;
@@ -53,6 +55,7 @@ pub use metadata::{
     Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
 };
 pub use options::checked_options;
+pub use output::print_for_kernels;
 pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};
 pub use run::{Argument, Grid, Kernel};

@@ -336,24 +336,9 @@ impl Kernel {
             )
         };
         if self.layout.prints {
-            flush_standard_output();
+            // The work-groups that ran may be a command's last.
+            crate::output::flush();
         }
-    }
-}
-
-/// Has the C library write what it keeps of the standard output: the work-groups that ran may be a command's last.
-fn flush_standard_output() {
-    #[cfg(unix)]
-    {
-        unsafe extern "C" {
-            #[cfg_attr(
-                any(target_vendor = "apple", target_os = "freebsd"),
-                link_name = "__stdoutp"
-            )]
-            static stdout: *mut libc::FILE;
-        }
-        // SAFETY: the C library opens the stream before any code of the program runs, and locks it in each call.
-        unsafe { libc::fflush(stdout) };
     }
 }
 

@@ -13,7 +13,7 @@ use quipu_protocol::message::{
 };
 use quipu_protocol::{
     CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, LANES, LINKS, LOADS,
-    NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PROTOCOL, PULSE, SENT_CONTENT,
+    NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PRINTED, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,6 +223,12 @@ impl Terms {
     #[must_use]
     pub fn describes(&self) -> bool {
         self.features & DESCRIPTIONS != 0
+    }
+
+    /// True if the node sends what kernels print.
+    #[must_use]
+    pub fn tells_printed(&self) -> bool {
+        self.features & PRINTED != 0
     }
 
     /// True if the node says on which lanes profiled commands ran.

@@ -173,6 +173,8 @@ kinds! {
     KernelDescription = 0x58, "kernel description", Node, Command;
     /// A parameter of a program's kernel.
     ParameterDescription = 0x59, "parameter description", Node, Command;
+    /// What kernels have printed.
+    Printed = 0x5a, "printed", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
     /// What follows of a transfer is zeros.

@@ -119,6 +119,9 @@ pub const TEXT_FEATURES: u64 = 8192;
 /// The feature that both sides agree on: a memory parameter of a launch may have no bytes.
 pub const EMPTY_MEMORY: u64 = 16384;
 
+/// The feature that both sides agree on: the node sends what kernels print ([`Printed`](message::Printed)).
+pub const PRINTED: u64 = 32768;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -134,7 +137,8 @@ pub const FEATURES: u64 = compression::LZ4
     | PARTS
     | IMAGES
     | TEXT_FEATURES
-    | EMPTY_MEMORY;
+    | EMPTY_MEMORY
+    | PRINTED;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -59,6 +59,9 @@ pub const MAX_LOG: usize = 1 << 18;
 /// The most bytes that the kernels and parameters of a program that was described take in the node's memory.
 pub const MAX_DESCRIPTION: usize = 1 << 24;
 
+/// Bytes that kernels have printed, in one message.
+pub const MAX_PRINTED: usize = 1 << 13;
+
 /// Bytes of a buffer, at most: 4 TiB less one.
 pub const MAX_BUFFER: u64 = (1 << 42) - 1;
 

@@ -358,6 +358,11 @@ impl Answers<'_> {
             return;
         };
         self.give(asked);
+        if self.random.once_in(20) {
+            let lost = self.random.below(1 << 42).max(1);
+            self.commands
+                .push(&Message::Printed(Printed { lost, bytes: b"" }));
+        }
         let is_read = asked.bytes > 0 || asked.content;
         if self.random.once_in(60) && !is_read {
             self.fail(asked.event);

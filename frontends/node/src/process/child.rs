@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use crate::load::DeviceCount;
 use crate::locked;
 use crate::node::{Home, Options, Peering, Shared};
+use crate::printed::Printed;
 use quipu_link::Key;
 use quipu_link::gate::Gate;
 use quipu_link::peer::Networks;
@@ -59,6 +60,8 @@ where
     let start = Start::decode(&packet).ok_or_else(not_started)?;
     keeper::keep(node, &channel)?;
     let channel = Arc::new(channel);
+    let output = take_output()?;
+    let printed = Arc::new(Printed::new(output.try_clone()?));
     let rights = start.client.rights.clone();
     let limits = start.limits.within(&rights);
     // The program that compiles what clients bring for processors.
@@ -93,10 +96,11 @@ where
         ..options
     };
     let dials = Dials::new(channel.clone());
-    let home = Home::Session(start.session, dials.clone());
+    let home = Home::Session(start.session, dials.clone(), printed.clone());
     let shared = Shared::new(options, gate.map_err(failed)?, home);
     crate::watch::start(&shared)?;
     shared.start_usher()?;
+    watch_output(output, printed)?;
     channel.send(&ready, None)?;
     let (mut counts, mut waited) = (Counts::default(), Duration::ZERO);
     // By the clock: a node that asks all the time is to be told, too.
@@ -152,6 +156,43 @@ fn take_channel() -> io::Result<Channel> {
         return Err(io::Error::last_os_error());
     }
     Ok(Channel::over(channel))
+}
+
+/// The end of a pipe from which this process's standard output comes, which kernels write when they print.
+fn take_output() -> io::Result<io::PipeReader> {
+    let (output, input) = io::pipe()?;
+    // SAFETY: both are open, and the call on the first takes numbers.
+    let is_ready = unsafe {
+        libc::fcntl(output.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) >= 0
+            && libc::dup2(input.as_raw_fd(), libc::STDOUT_FILENO) >= 0
+    };
+    match is_ready {
+        true => Ok(output),
+        false => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has a thread take what comes from this process's standard output.
+fn watch_output(output: io::PipeReader, printed: Arc<Printed>) -> io::Result<()> {
+    let watch = move || {
+        let mut asked = libc::pollfd {
+            fd: output.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one structure, of a file that the closure keeps open.
+        while unsafe { libc::poll(&raw mut asked, 1, -1) } >= 0 || is_interrupted() {
+            if !printed.take() {
+                return;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("quipu-printed".to_owned());
+    thread.spawn(watch).map(drop)
+}
+
+fn is_interrupted() -> bool {
+    io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
 }
 
 /// What the node was told of how much the session has.

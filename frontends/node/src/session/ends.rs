@@ -6,12 +6,15 @@
 //! 1. While the receiver goes through what has come, it sends what has ended when it is through.
 //! 2. Else the end of the last command that the session has is sent at once, by whoever ended it; and so are 256 of them.
 //! 3. Else the session's own thread is woken, which sends what there is then.
+//!
+//! What kernels have [printed](crate::printed) goes before the ends that are sent with it.
 
 use super::bulk::Bulk;
 use super::description::Answer;
 use super::landing::Landing;
 use crate::failure::Told;
 use crate::locked;
+use crate::printed::Printed;
 use quipu_link::stream::Outgoing;
 use quipu_protocol::LANES;
 use quipu_protocol::limits::MAX_LANE;
@@ -77,6 +80,8 @@ pub(crate) struct Ends {
     bulk: Arc<Bulk>,
     /// The client is told on which lanes profiled commands ran.
     tells_lanes: bool,
+    /// What kernels print, if the client is told.
+    printed: Option<Arc<Printed>>,
     pending: Mutex<Pending>,
     wake: Condvar,
     /// Commands that have come, as the receiver says.
@@ -99,11 +104,17 @@ struct Pending {
 }
 
 impl Ends {
-    pub(crate) fn new(out: Outgoing, bulk: Arc<Bulk>, features: u64) -> Self {
+    pub(crate) fn new(
+        out: Outgoing,
+        bulk: Arc<Bulk>,
+        features: u64,
+        printed: Option<Arc<Printed>>,
+    ) -> Self {
         Self {
             out,
             bulk,
             tells_lanes: features & LANES != 0,
+            printed,
             pending: Mutex::default(),
             wake: Condvar::new(),
             begun: AtomicU64::new(0),
@@ -190,7 +201,15 @@ impl Ends {
         let mut pending = locked(&self.pending);
         pending.wanted = false;
         let ends = std::mem::take(&mut pending.ends);
-        if ends.is_empty() {
+        // Commands that have ended have printed all that they print.
+        let printed = self.printed.as_ref();
+        let has_printed = printed.is_some_and(|printed| {
+            printed.send(
+                || self.out.acknowledged(),
+                |message| self.out.push(message).ok(),
+            )
+        });
+        if ends.is_empty() && !has_printed {
             return;
         }
         let (mut done, mut runs) = (Vec::new(), Vec::new());
@@ -261,6 +280,12 @@ impl Ends {
         }
         drop(pending);
         self.out.flush();
+    }
+
+    /// Something was printed: the session's thread is to send it.
+    pub(crate) fn has_printed(&self) {
+        locked(&self.pending).wanted = true;
+        self.wake.notify_one();
     }
 
     /// Calls `forget` for each command whose end the client has acknowledged.

@@ -64,6 +64,7 @@ use quipu_link::gate::Caller;
 use quipu_link::stream::{Duplex, Incoming, Loss, Outgoing};
 use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError, Rights};
+use quipu_protocol::PRINTED;
 use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{GoodbyeReason, Message, PeerAddress, SessionId};
 use quipu_scheduler::panics::quietly;
@@ -375,8 +376,22 @@ impl Session {
             }
             *state = State::Open(out.clone());
         }
-        let ends = Ends::new(out.clone(), self.bulk.clone(), self.features);
+        let printed = node.printed().filter(|_| self.features & PRINTED != 0);
+        let ends = Ends::new(
+            out.clone(),
+            self.bulk.clone(),
+            self.features,
+            printed.cloned(),
+        );
         let ends = Arc::new(ends);
+        if let Some(printed) = printed {
+            let ends = Arc::downgrade(&ends);
+            printed.tell(move || {
+                if let Some(ends) = ends.upgrade() {
+                    ends.has_printed();
+                }
+            });
+        }
         let mut work = Work::new(
             node.clone(),
             (self.number, self.features),

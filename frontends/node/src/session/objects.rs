@@ -81,6 +81,15 @@ fn parts(bytes: &[u8]) -> std::result::Result<Arc<[Part]>, Broken> {
     parts.collect()
 }
 
+/// False if a program surely prints nothing: it is a text without the function's name.
+fn may_print(create: &CreateProgram<'_>) -> bool {
+    const NAME: &[u8] = b"printf";
+    match create.format {
+        ProgramFormat::OpenClC => create.source.windows(NAME.len()).any(|part| part == NAME),
+        _ => true,
+    }
+}
+
 impl Objects {
     pub(crate) fn new(node: Arc<Shared>, session: u64, context: Context) -> Self {
         let limits = &node.options.limits;
@@ -227,6 +236,11 @@ impl Objects {
             ));
         }
         self.check_program(create.source.len())?;
+        if may_print(create)
+            && let Some(printed) = self.node.printed()
+        {
+            printed.expect();
+        }
         let program = match create.format {
             ProgramFormat::OpenClC => {
                 let text = KernelText {

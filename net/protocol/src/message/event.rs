@@ -5,7 +5,7 @@ use super::resource::ids;
 use super::{Body, Word, numbers};
 use crate::error::{Problem, holds, within};
 use crate::layout;
-use crate::limits::{MAX_BUFFER, MAX_FRAME, MAX_ID, MAX_LANE, MAX_NAME, MAX_TEXT};
+use crate::limits::{MAX_BUFFER, MAX_FRAME, MAX_ID, MAX_LANE, MAX_NAME, MAX_PRINTED, MAX_TEXT};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 ids! {
@@ -362,6 +362,58 @@ impl<'a> Body<'a> for Content {
             length: self.length.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
+    }
+}
+
+/// What kernels of the session have printed, in order: both sides have agreed on [`PRINTED`](crate::PRINTED).
+///
+/// What a command has printed comes before its end, as far as it is not lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Printed<'a> {
+    /// Bytes that were printed before these, and are lost.
+    pub lost: u64,
+    /// The bytes.
+    pub bytes: &'a [u8],
+}
+
+impl std::fmt::Debug for Printed<'_> {
+    /// With the number of its bytes.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Printed")
+            .field("lost", &self.lost)
+            .field("bytes", &self.bytes.len())
+            .finish()
+    }
+}
+
+impl<'a> Body<'a> for Printed<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
+        let fixed: &layout::Printed = cursor.fixed()?;
+        zero(RESERVED, fixed.reserved)?;
+        Ok(Self {
+            lost: fixed.lost.get(),
+            bytes: cursor.bytes("the bytes", fixed.length.get() as usize)?,
+        })
+    }
+
+    fn check(&self) -> Result<(), Problem> {
+        within("the bytes that are lost", self.lost, 0, MAX_BUFFER)?;
+        within("the bytes", self.bytes.len() as u64, 0, MAX_PRINTED as u64)?;
+        holds(
+            self.lost > 0 || !self.bytes.is_empty(),
+            "nothing was printed",
+        )
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let fixed = layout::Printed {
+            lost: self.lost.into(),
+            length: (self.bytes.len() as u32).into(),
+            reserved: 0.into(),
+        };
+        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.bytes);
     }
 }
 

@@ -12,7 +12,7 @@
 //! | [`command`] | commands, and what they wait for |
 //! | [`description`] | a program's kernels, for a client without a compiler |
 //! | [`launch`] | a kernel's launch, and what is passed to it |
-//! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read |
+//! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read and printed |
 //! | [`bulk`] | chunks of transfers |
 //! | [`peer`] | from node to node |
 //!
@@ -50,8 +50,8 @@ pub use description::{
 };
 pub use enrolment::{Enrol, Enrolled};
 pub use event::{
-    Cancel, Completed, Content, DeviceLost, Failed, Failure, Profile, Profiled, Ran, ReadBytes,
-    Resolve, Run,
+    Cancel, Completed, Content, DeviceLost, Failed, Failure, Printed, Profile, Profiled, Ran,
+    ReadBytes, Resolve, Run,
 };
 pub use launch::{AccessMode, Launch, Parameter, ParameterKind, Passed};
 pub use link::{LinkEntry, LinkKind, LinkLoad, LinkState, Links};
@@ -144,6 +144,8 @@ pub enum Message<'a> {
     KernelDescription(KernelDescription<'a>),
     /// A parameter of a program's kernel.
     ParameterDescription(ParameterDescription<'a>),
+    /// What kernels have printed.
+    Printed(Printed<'a>),
     /// A device is lost.
     DeviceLost(DeviceLost<'a>),
     /// A part of a transfer.
@@ -237,7 +239,7 @@ macro_rules! messages {
 messages! {
     Hello, Welcome, Refuse, Acknowledge, Ping, Pong, Goodbye, Enrol, Enrolled, Status, Load, Links, Device, Redirect, CreateBuffer, FreeBuffer,
     CreateProgram, FreeProgram, ContentSizes, Placeholder, Resolve, Cancel, Completed, Profiled, Ran, Failed, ReadBytes, Content,
-    BuildLog, KernelDescription, ParameterDescription, DeviceLost,
+    BuildLog, KernelDescription, ParameterDescription, Printed, DeviceLost,
     Chunk, Rest, Ticket, Admitted, Peer, Tell, Abandon, CameAbout, Taken, Part,
 }
 

@@ -476,6 +476,10 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 options: "",
             }),
         }),
+        Message::Printed(Printed {
+            lost: 5,
+            bytes: b"17 0x2a\n",
+        }),
     ];
     let numbered = |(at, message): (usize, Message<'static>)| {
         let sequence = if message.kind().is_numbered() {

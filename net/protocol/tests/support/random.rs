@@ -2,7 +2,7 @@
 
 use super::kept;
 use quipu_protocol::limits::{
-    MAX_BUFFER, MAX_CONTENT_SIZES, MAX_ID, MAX_LINKS, MAX_QUEUE_LOADS, MIN_FRAME,
+    MAX_BUFFER, MAX_CONTENT_SIZES, MAX_ID, MAX_LINKS, MAX_PRINTED, MAX_QUEUE_LOADS, MIN_FRAME,
 };
 use quipu_protocol::message::*;
 
@@ -84,7 +84,7 @@ impl Draw<'_> {
 
 /// A random message and a number for it.
 pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
-    let message = match draw.byte() % 44 {
+    let message = match draw.byte() % 45 {
         0 => hello(draw),
         1 => welcome(draw),
         2 => Message::Refuse(Refuse {
@@ -292,6 +292,16 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             reaches_beyond: draw.flag(),
         }),
         43 => parameter_description(draw),
+        44 => {
+            let length = draw.up_to(MAX_PRINTED as u64);
+            Message::Printed(Printed {
+                lost: match length {
+                    0 => draw.between(1, MAX_BUFFER),
+                    _ => draw.up_to(MAX_BUFFER),
+                },
+                bytes: draw.bytes(length),
+            })
+        }
         _ => command(draw),
     };
     let sequence = match message.kind().is_numbered() {
