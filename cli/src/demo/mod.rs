@@ -85,7 +85,7 @@ pub(crate) struct Options {
 
 /// A listener to the demo's progress.
 pub(crate) trait Progress: Send + Sync {
-    /// Something has begun that takes so many steps; none if nobody knows.
+    /// Something has begun that takes so many steps; none if the number is not known.
     fn begin(&self, what: &str, steps: u64);
     /// A step of it is done.
     fn step(&self);

@@ -88,7 +88,7 @@ pub(crate) fn put(
             Priority::Normal => message::Priority::Normal,
             Priority::High => message::Priority::High,
         }),
-        // When bytes came and went, nobody there knows.
+        // The node does not know the times at which bytes came and went.
         profiled: profiled && !matches!(command.operation(), Operation::Transfer(_)),
         sizes: content_sizes(work)?,
     };

@@ -54,7 +54,7 @@ pub(crate) struct Link {
     pub(crate) number: usize,
     /// The node's name here.
     pub(crate) node: String,
-    /// The key that the session proves to whoever comes.
+    /// The key that the session proves to other nodes that dial it.
     pub(crate) proves: Fingerprint,
     /// Connections from this node to others.
     pub(crate) pairs: Mutex<Pairs>,
@@ -261,7 +261,7 @@ impl Link {
         self.ending.get().is_some()
     }
 
-    /// Nobody waits for anything any more.
+    /// No thread waits for anything any more.
     fn stop(&self) {
         self.jobs.close();
         self.reading.end();
@@ -528,7 +528,7 @@ impl Link {
         match self.out.push(message) {
             Ok(_) => Ok(()),
             Err(quipu_link::LinkError::NotSent(error)) => Err(Refusal::NotSent(error.to_string())),
-            // Whoever receives learns it, too.
+            // The receiving thread learns it, too.
             Err(_) => Ok(()),
         }
     }

@@ -58,7 +58,7 @@ impl Resumption {
         }
     }
 
-    /// Nobody waits any more.
+    /// No thread waits any more.
     pub(crate) fn give_up(&self) {
         for thread in locked(&self.waiting).drain(..) {
             thread.unpark();
@@ -110,7 +110,7 @@ impl Resumption {
 struct Judge {
     /// The time for which no one has to listen there until that is believed.
     refusals: Duration,
-    /// Since when nobody does.
+    /// The time since which no one listens.
     refused: Option<Duration>,
 }
 
@@ -278,7 +278,7 @@ mod tests {
         let mut judge = Judge::new(options);
         assert!(judge.ends(&refused, SECOND).is_none());
         assert!(judge.ends(&refused, wait).is_none());
-        // Somebody else there, or nothing: it begins anew.
+        // Another side there, or nothing: it begins anew.
         assert!(judge.ends(&wrong_key(3), wait + SECOND).is_none());
         assert!(judge.ends(&refused, 2 * wait).is_none());
         assert!(judge.ends(&refused, 3 * wait).is_some());

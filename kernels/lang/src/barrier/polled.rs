@@ -5,8 +5,8 @@
 //! the place at which the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or two,
 //! so every instruction counts:
 //!
-//! * The word is a variable of the operating system's thread, so that nobody has to keep or load its address. Whoever
-//!   runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
+//! * The word is a variable of the operating system's thread, so that no code has to keep or load its address. Code
+//!   that runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
 //! * Nothing is passed from one thread to the next but through a branch, which the processor predicts; counting the
 //!   arrivals would make each thread wait for the store of the one before it.
 //!
@@ -269,7 +269,7 @@ unsafe impl Port for BarrierState {
         self.outcome.get()
     }
 
-    /// A warp of one thread has nobody to wait for.
+    /// A warp of one thread waits for no other.
     #[inline(always)]
     fn exchange(&self, _site: Site, _word: u64, _vote: bool) {}
 

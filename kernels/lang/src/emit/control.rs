@@ -422,7 +422,7 @@ pub fn never<T: ?Sized>() -> Expr<T> {
     Expr::from_raw(Raw::Nothing)
 }
 
-/// An expression whose value nobody wants.
+/// An expression whose value is not used.
 pub fn discard<T: ?Sized>(_: Expr<T>) -> Expr<()> {
     nothing()
 }

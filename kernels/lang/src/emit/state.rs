@@ -323,7 +323,7 @@ impl Frame {
 
 /// The state of a device function.
 pub(super) enum Known {
-    /// It is being written: whoever calls it now is called by it.
+    /// It is being written: a function that calls it now is called by it.
     InProgress,
     /// It is there, and gives this; nothing at all, if it never comes to an end.
     Done(ir::FunctionId, Option<Type>),
