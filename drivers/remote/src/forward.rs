@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 
 type Work<'a> = quipu_device_queue::Work<'a, Remote>;
 
-/// Bytes of a write that are on their way for so long that it makes no difference if the node reports the end of the
-/// earlier commands first: they are sent then.
+/// Bytes of a write that is sent only when the node has reported the end of the earlier commands: its own way takes
+/// so long that this makes no difference.
 const LARGE: u64 = 16 << 20;
 
 /// Lanes in the trace for bytes to other nodes: behind those that a device has, for a trace has a thousand for each.

@@ -21,8 +21,8 @@
 //!    long: a thread that waits and finds the loss gives the turn back, and only the keeper takes it until the stream
 //!    goes on. Waiting threads sleep meanwhile.
 //!
-//! A thread that gives up the turn looks at the commands in flight afterwards, and a thread that sends looks at the
-//! turn after it has marked them unattended: so one of them calls.
+//! A thread that gives up the turn looks at the commands in flight afterwards. A thread that sends looks at the turn
+//! after it has marked them unattended. So one of them calls.
 
 use crate::link::Link;
 use crate::locked;

@@ -7,7 +7,7 @@
 //! 1. The block takes the next *ticket*, which is its tile's number; so tiles are begun in order, in whatever order
 //!    the device begins blocks.
 //! 2. It totals its tile, writes the total, and then the tile's *state*: the total is known.
-//! 3. It looks back for the nearest tile whose *prefix* is known, the total of that tile and all before it, and
+//! 3. It looks back for the nearest tile whose *prefix* is known: the total of that tile and all before it. It
 //!    combines with it the totals of the tiles since, *in their order*.
 //! 4. It writes its own prefix, and then the state: the prefix is known. Then it goes on with its tile.
 //!

@@ -40,8 +40,8 @@ impl Socket {
     }
 }
 
-/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each, and also when
-/// the process is stopped and goes on, which no process can have the system hide (signal(7)).
+/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each. It is also
+/// interrupted when the process is stopped and goes on, which no process can have the system hide (signal(7)).
 fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {

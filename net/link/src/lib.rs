@@ -43,8 +43,8 @@
 //!
 //! # Blocking
 //!
-//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and a wake-up
-//! through a runtime costs as much as one by the socket, and the runtime's part on top. A
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them. A wake-up through a
+//! runtime costs as much as one by the socket, and the runtime's part on top. A
 //! [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has
 //! a deadline, however slowly bytes drip in.
 

@@ -14,7 +14,7 @@
 //! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was polled again, and so
 //!    all threads came to the same barrier in the round before.
 //! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier, marked if it turns
-//!    arrays, and marked once more if it does not turn the arrays that the first thread of the last round turned.
+//!    arrays. It marks it once more if it does not turn the arrays that the first thread of the last round turned.
 //! 4. After each poll the scheduler compares `ARRIVED` with the value that it expects: that of the first thread of
 //!    the round. Usually it is the same as in the round before, as barriers are in loops.
 //! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is complete, the

@@ -387,9 +387,9 @@ impl State {
     /// Keeps the first problem. Code that is never reached is thrown away, and has none: the result there of a loop
     /// that nothing leaves, say, is no value.
     ///
-    /// A thing without fields or length, or that is no view, shared array or part of an output where rustc has seen
-    /// one, is left by a problem before it, or never reached. Its refusal is not reported unless something is lost
-    /// here.
+    /// Where rustc has seen fields, a length, a view, a shared array or a part of an output, and there is none here,
+    /// a problem before it has left that, or it is never reached. Its refusal is not reported unless something is
+    /// lost here.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
         if self.frames.last().is_some_and(|frame| !frame.is_live()) {
             return;
