@@ -110,7 +110,7 @@ pub(crate) enum CommandError {
         "no invitation has come: {0}; paste the line that `quipu invite` prints on the node's machine, or pipe it to `quipu pair`"
     )]
     NoInvitation(io::Error),
-    /// No node serves from this user's folder, and nobody has said where one will.
+    /// No node serves from this user's folder, and no address is given at which one will.
     #[error("no node serves here now; run `quipu serve` first, or say --address host:port")]
     NoAddress,
     /// A source of data makes no sense.
@@ -140,7 +140,7 @@ pub(crate) enum CommandError {
         "which rights? Say `--all`, or of --devices, --memory, --cores, --run-time and --no-peers those that are meant"
     )]
     NoRights,
-    /// Rights are to be given to nobody.
+    /// Rights are given without a client to have them.
     #[error("whose rights? Name a client; `quipu rights` lists them")]
     NoClient,
     /// Sessions do not find the devices that the node offers.
@@ -178,7 +178,7 @@ pub(crate) enum CommandError {
 }
 
 impl CommandError {
-    /// True if nobody reads standard output any more.
+    /// True if no program reads standard output any more.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Print(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -192,7 +192,7 @@ impl CommandError {
         } else {
             ("", "")
         };
-        // If standard error is gone too, there is nobody left to tell.
+        // If standard error is gone too, there is no output left for the error.
         let text = match self {
             Self::Compile(said) => {
                 let lines = said.lines().map(quipu_cli::escape::terminal);

@@ -46,7 +46,7 @@ mod unix {
             if unsafe { libc::sigwait(&raw const awaited, &raw mut signal) } == 0 {
                 ENDING.store(true, Ordering::Release);
                 then();
-                // It ends the process as if nobody had waited for it: so whoever has started that sees why it ended.
+                // It ends the process as if it had not been waited for: so its parent sees the reason of its end.
                 // SAFETY: as above; the signal is one of the set.
                 unsafe {
                     libc::pthread_sigmask(
@@ -56,7 +56,7 @@ mod unix {
                     );
                     libc::raise(signal);
                 }
-                // Unless whoever started it has such signals ignored.
+                // Unless its parent has such signals ignored.
                 std::process::exit(128 + signal);
             }
         };

@@ -1,7 +1,7 @@
 //! Metrics of a node for Prometheus: an HTTP page in its text format, version 0.0.4.
 //!
-//! Anybody may connect. So a connection is for one request, has a thread of its own, and lasts for some seconds at most. There
-//! are few connections at a time. If more come, the oldest is closed, so that the newest is answered.
+//! Any program may connect. So a connection is for one request, has a thread of its own, and lasts for some seconds
+//! at most. There are few connections at a time. If more come, the oldest is closed, so that the newest is answered.
 
 use quipu::Device;
 use quipu_node::LinkSums;
@@ -48,7 +48,7 @@ fn answer_all(
     let listen = move || {
         for (number, stream) in (0..).zip(listener.incoming()) {
             let Ok(stream) = stream else {
-                // There are no more files, or whoever came has gone.
+                // There are no more files, or the client has gone.
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };

@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if let Some(devices) = devices {
         command.env(OPENCL_DEVICES.name(), devices);
     }
-    // A folder of this user's alone, for a trace that nobody asked for by name.
+    // A folder of this user's alone, for a trace without a name given by the user.
     let passing = match (&options.trace, options.profile) {
         (None, true) => Some(tempfile::tempdir()?),
         _ => None,
@@ -328,7 +328,8 @@ fn folder(library: &Path) -> Result<PathBuf, ExecError> {
     Ok(folder)
 }
 
-/// A folder of this user's in one that all users write to. Programs load a library from it, so nobody else may have made it.
+/// A folder of this user's in one that all users write to. Programs load a library from it, so no other user may have
+/// made it.
 fn own_folder(of_all: &Path) -> Result<PathBuf, ExecError> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
     // SAFETY: it takes nothing.

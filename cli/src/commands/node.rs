@@ -282,7 +282,7 @@ fn read_invitation() -> Result<Invitation, CommandError> {
     if asks {
         eprintln!("the line that `quipu invite` has printed on the node's machine:");
     }
-    // Nobody types more.
+    // No user types more.
     for line in stdin.lock().take(1 << 16).lines() {
         let line = line.map_err(CommandError::NoInvitation)?;
         match invitation_in(&line) {
@@ -297,7 +297,7 @@ fn read_invitation() -> Result<Invitation, CommandError> {
     ))
 }
 
-/// Finds a node that lets everybody in, and takes the key of whoever answers for the node's.
+/// Finds a node that lets every client in, and takes the key of the side that answers for the node's.
 fn join_insecurely(addresses: &str, key: &Key) -> Result<(Fingerprint, Joined), CommandError> {
     let (node, address) = key_at(addresses, key, PATIENCE)?;
     let dial = Dial {

@@ -281,7 +281,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let own = Arc::clone(&stop);
     crate::interrupt::on_interrupt(move || {
         let stop = own.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Clients hear that it was stopped, and need not find out that nobody is there.
+        // Clients hear that it was stopped, and need not find out that the node is gone.
         if let Some(stop) = stop {
             stop();
         }

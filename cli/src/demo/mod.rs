@@ -3,8 +3,8 @@
 //! An image, read from a PNG or generated, is denoised, sharpened, equalised and composed by thirteen dependent
 //! stages. The image is cut into tiles, the stages on the tiles are commands of one task graph, and the devices take
 //! them: all of this machine's (the processor's cores, the serial device, and the devices of CUDA and OpenCL, if
-//! any), two simulated accelerators with memory of their own, and two nodes, which the demo starts on this machine
-//! and uses over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
+//! any), two simulated accelerators with memory of their own, and two nodes. The demo starts these on this machine
+//! and uses them over TLS as it would others. The result is compared, bit for bit, with that of a straightforward
 //! sequential program, and written beside a picture of each device's work over time.
 //!
 //! In the order in which the data takes:
@@ -85,7 +85,7 @@ pub(crate) struct Options {
 
 /// A listener to the demo's progress.
 pub(crate) trait Progress: Send + Sync {
-    /// Something has begun that takes so many steps; none if nobody knows.
+    /// Something has begun that takes so many steps; none if the number is not known.
     fn begin(&self, what: &str, steps: u64);
     /// A step of it is done.
     fn step(&self);

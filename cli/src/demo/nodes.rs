@@ -84,7 +84,7 @@ pub(crate) fn serve_session() -> quipu::Result<()> {
 impl Nodes {
     /// Starts them, and pairs with them.
     pub(crate) fn start() -> quipu::Result<Self> {
-        // In this order: the keys are removed when nobody holds the lock.
+        // In this order: the keys are removed when no thread holds the lock.
         let (folder, keys) = (folder(), Keys);
         let held = MAKING.lock();
         let (own, mut met, mut all) = (folder.join("client"), Vec::new(), Vec::new());

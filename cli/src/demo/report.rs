@@ -1,6 +1,6 @@
 //! The report of the demo: the work of each device, the check of the result, and its path.
 //!
-//! A [`Report`] is plain data, filled in by whoever ran the pipeline, and printed through
+//! A [`Report`] is plain data, filled in by the code that ran the pipeline, and printed through
 //! [`Display`](fmt::Display). Nothing is measured here.
 
 use std::fmt;

@@ -160,7 +160,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if self.own {
-            // Nobody asked for it; if it cannot be removed, the system will.
+            // The user has not asked for it; if it cannot be removed, the system will.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -199,7 +199,7 @@ impl Pipeline {
     ) -> Result<Vec<u32>, DemoError> {
         let planes = &self.planes;
         let all = planes.words(&planes.whole(Plane::Source))?;
-        // The vector comes back through the future; nobody needs it.
+        // The vector comes back through the future; it is not needed.
         drop(self.queues[0].write(&all, source.pixels().to_vec())?);
         let mut events = Vec::new();
         for stage in Stage::ALL {
@@ -212,7 +212,7 @@ impl Pipeline {
             let progress = Arc::clone(progress);
             event.on_complete(move |_| progress.step());
         }
-        // Commands that are only flushed when somebody waits would start late.
+        // Commands that are only flushed when a thread waits would start late.
         self.queues.iter().for_each(Queue::flush);
         Ok(self.queues[0]
             .read(&planes.words(&planes.whole(Plane::Result))?)?

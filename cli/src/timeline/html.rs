@@ -1,9 +1,9 @@
 //! The page: a template, its style and its scripts, and the trace as data.
 //!
-//! The data are columns rather than a list of objects, with times as differences, which makes a third of the size and
-//! loads quickly with 100,000 commands. They are in a script element of a type that is not run, through
-//! [`escape::json_in_script`]; the page's scripts put text on the page only as text nodes. A content security policy
-//! in the page forbids it to load anything from anywhere. The scripts are tested in `tests/page/`.
+//! The data are columns rather than a list of objects, with times as differences. That makes the page small and quick
+//! to load. They are in a script element of a type that is not run, through [`escape::json_in_script`]; the page's
+//! scripts put text on the page only as text nodes. A content security policy in the page forbids it to load anything
+//! from anywhere. The scripts are tested in `tests/page/`.
 
 use super::palette::{self, COLOURS};
 use super::summary::headline;

@@ -1,8 +1,8 @@
 //! From the file's events to a [`Trace`], one event at a time.
 //!
 //! The parser is serde_json's over a buffered reader; a [`Builder`] is handed through it and takes each event as it
-//! is parsed. So the events that the builder has when the input ends early are the trace as far as it goes, and a
-//! fault *in* an event is reported at that event's place in the file.
+//! is parsed. So the events that the builder has when the input ends early are the trace as far as it goes. A fault
+//! *in* an event is reported at that event's place in the file.
 
 use super::error::TimelineError;
 use super::trace::{Clock, Command, Detour, Device, Lane, Queue, Trace};

@@ -32,7 +32,7 @@ impl HostRegion {
     ///
     /// # Safety
     /// Until the command of it is over, all of it is valid, for reads or for writes as the command demands, from any
-    /// thread, and nothing else writes it, nor reads the bytes that the command writes.
+    /// thread. Nothing else writes it, nor reads the bytes that the command writes.
     pub(crate) unsafe fn new(pointer: *mut u8, row: usize, steps: Vec<(usize, usize)>) -> Self {
         let mut region = Self {
             pointer,

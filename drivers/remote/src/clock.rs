@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// A command at a time, between machines whose clocks are known to whoever tests.
+    /// A command at a time, between machines whose clocks the tests know.
     fn sighting(
         numbers: &mut Numbers,
         at: u64,

@@ -183,7 +183,7 @@ impl Link {
         Ok((point, answer))
     }
 
-    /// The node says something of a program. False if nobody has asked, or it makes no sense.
+    /// The node says something of a program. False if no one has asked, or it makes no sense.
     pub(crate) fn answered(&self, event: u64, take: impl FnOnce(&Answer) -> bool) -> bool {
         let mut state = self.state();
         let flying = state.flying.get_mut(event);

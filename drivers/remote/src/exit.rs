@@ -1,9 +1,9 @@
 //! Goodbye as the process exits.
 //!
-//! A program may end while its devices are still in use: `main` returns before the last of them is
-//! dropped, something calls `std::process::exit`, a thread is in the middle of dropping them. Without
-//! a goodbye each node would keep the session until it believes that nobody comes back. So the C
-//! runtime is asked to call here as the process exits:
+//! A program may end while its devices are still in use: `main` returns before the last of them is dropped, something
+//! calls `std::process::exit`, a thread is in the middle of dropping them. Without a goodbye each node would keep the
+//! session until it believes that the program does not come back. So the C runtime is asked to call here as the
+//! process exits:
 //!
 //! 1. Each connection that there is says goodbye, on a thread of its own, for the exiting thread may
 //!    hold any lock.
@@ -35,7 +35,7 @@ pub(crate) fn note(link: &Arc<Link>) {
 /// Says goodbye on all connections.
 fn say_goodbye() {
     let links = {
-        // Somebody may be noting one for ever, as a thread that has the lock and is this one.
+        // A thread may be noting one for ever, as a thread that has the lock and is this one.
         let Ok(mut links) = LINKS.try_lock() else {
             return;
         };
@@ -77,7 +77,7 @@ fn ask() {
         fn atexit(callback: extern "C" fn()) -> c_int;
     }
     extern "C" fn at_exit() {
-        // Nothing may unwind into the C runtime, and nobody is left to be told.
+        // Nothing may unwind into the C runtime, and no one is left to be told.
         let _ = std::panic::catch_unwind(say_goodbye);
     }
     // SAFETY: `atexit` is in every C runtime that std links, with this signature. The callback is a plain function that

@@ -24,8 +24,8 @@ use smallvec::SmallVec;
 
 type Work<'a> = quipu_device_queue::Work<'a, Remote>;
 
-/// Bytes of a write that are on their way for so long that it makes no difference if the node reports the end of the
-/// earlier commands first: they are sent then.
+/// Bytes of a write that is sent only when the node has reported the end of the earlier commands: its own way takes
+/// so long that this makes no difference.
 const LARGE: u64 = 16 << 20;
 
 /// Lanes in the trace for bytes to other nodes: behind those that a device has, for a trace has a thousand for each.
@@ -88,7 +88,7 @@ pub(crate) fn put(
             Priority::Normal => message::Priority::Normal,
             Priority::High => message::Priority::High,
         }),
-        // When bytes came and went, nobody there knows.
+        // The node does not know the times at which bytes came and went.
         profiled: profiled && !matches!(command.operation(), Operation::Transfer(_)),
         sizes: content_sizes(work)?,
     };

@@ -36,7 +36,7 @@
 //! taken over are sent again, and so are the node's messages from meanwhile, and each takes effect once. That the
 //! node cannot be reached for longer than [`Options::reconnect`], or has ended, is the end of the session:
 //!
-//! 1. Both streams are cut, and whoever reads or writes memory of the host's stops.
+//! 1. Both streams are cut, and threads that read or write memory of the host's stop.
 //! 2. Then, and not before, everything in flight fails, with an error that names the node, and so do later commands.
 //! 3. Bytes that were only in the node's memory are lost; the core names the buffers.
 

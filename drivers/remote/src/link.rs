@@ -55,7 +55,7 @@ pub(crate) struct Link {
     pub(crate) number: usize,
     /// The node's name here.
     pub(crate) node: String,
-    /// The key that the session proves to whoever comes.
+    /// The key that the session proves to other nodes that dial it.
     pub(crate) proves: Fingerprint,
     /// Connections from this node to others.
     pub(crate) pairs: Mutex<Pairs>,
@@ -265,7 +265,7 @@ impl Link {
         self.ending.get().is_some()
     }
 
-    /// Nobody waits for anything any more.
+    /// No thread waits for anything any more.
     fn stop(&self) {
         self.jobs.close();
         self.reading.end();
@@ -532,7 +532,7 @@ impl Link {
         match self.out.push(message) {
             Ok(_) => Ok(()),
             Err(quipu_link::LinkError::NotSent(error)) => Err(Refusal::NotSent(error.to_string())),
-            // Whoever receives learns it, too.
+            // The receiving thread learns it, too.
             Err(_) => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! Nodes that a program uses together: the facts that one has to know of another, and the bytes between them.
 //!
 //! 1. As soon as a command of one node concerns another, both are told of each other, with a ticket that this made: then a
-//!    connection is there from the one to the other, or there is none. Nobody is told which; nothing depends on it.
+//!    connection is there from the one to the other, or there is none. Neither is told which; nothing depends on it.
 //! 2. A command that waits for another node's goes out at once, and waits for a *placeholder*. The other node says to that
 //!    node when it has come about, and so does this, in case the other cannot, and so that the placeholder can be forgotten.
 //! 3. Bytes from one node to another are two commands: the one *sends*, the other *receives*. Bytes that cannot go
@@ -148,7 +148,7 @@ impl Link {
         let siblings = self.siblings.get().into_iter().flatten();
         for link in siblings.filter_map(std::sync::Weak::upgrade) {
             if locked(&link.pairs).0.contains_key(&self.number) {
-                // If that is lost as well, nobody minds.
+                // If that is lost as well, no harm is done.
                 let _ = link.put(&Message::Part(Part {
                     peer: link.name_of(self),
                 }));

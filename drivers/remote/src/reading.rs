@@ -8,10 +8,10 @@
 //!    are still in flight then, it calls the keeper. Only the messages that it reads wake it, and an [`Interrupt`] if
 //!    its command ends in another way. After a while it gives the turn to the keeper, and sleeps as any other: it has
 //!    to look after its wait now and then, as to flush commands that it has come to need.
-//! 3. If somebody has the turn, it sleeps until it is told.
-//! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a thread that
-//!    waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes it again when it is
-//!    called, or when for a while nobody has waited: so nothing wakes for nothing.
+//! 3. If another thread has the turn, it sleeps until it is told.
+//! 4. The keeper has the turn from the start. When nothing is in flight for a moment, it may be taken from it by a
+//!    thread that waits; and once threads have waited, the keeper gives it up itself then, and *stands by*. It takes
+//!    it again when it is called, or when for a while no thread has waited: so no thread wakes in vain.
 //! 5. The commands in flight are *unattended* if a thread has sent or flushed that does not wait, or that waits while
 //!    another reads. Then the sending thread calls the keeper if no thread has the turn, and the keeper goes on if it
 //!    is just giving it up. A thread that enqueues, or that flushes because it waits, is no reason: the one flushes
@@ -21,8 +21,8 @@
 //!    long: a thread that waits and finds the loss gives the turn back, and only the keeper takes it until the stream
 //!    goes on. Waiting threads sleep meanwhile.
 //!
-//! A thread that gives up the turn looks at the commands in flight afterwards, and a thread that sends looks at the
-//! turn after it has marked them unattended: so one of them calls.
+//! A thread that gives up the turn looks at the commands in flight afterwards. A thread that sends looks at the turn
+//! after it has marked them unattended. So one of them calls.
 
 use crate::link::Link;
 use crate::locked;
@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_millis(10);
 /// The time between the keeper's looks while it stands by.
 const LOOK: Duration = Duration::from_millis(5);
-/// After so many looks without that anybody has waited, it takes the turn.
+/// After so many looks in which no thread has waited, it takes the turn.
 const LOOKS: u32 = 40;
 
 /// See the module.
@@ -49,7 +49,7 @@ pub(crate) struct Reading {
     incoming: Mutex<Option<Incoming>>,
     /// None where a thread cannot wait for two things at once: there the keeper reads.
     interrupt: Option<Arc<Interrupt>>,
-    /// Somebody has the turn: as the state says, with whose lock held it changes.
+    /// True if a thread has the turn: as the state says, with whose lock held it changes.
     taken: AtomicBool,
     /// Something is in flight for which its sender does not read.
     unattended: AtomicBool,
@@ -131,7 +131,7 @@ impl Reading {
         }
     }
 
-    /// Nothing comes any more: whoever has the turn finds that out by himself.
+    /// Nothing comes any more: the thread that has the turn finds that out by itself.
     pub(crate) fn end(&self) {
         locked(&self.state).ended = true;
         self.changed.notify_all();
@@ -142,7 +142,7 @@ impl Reading {
         self.taken.store(reader != Reader::Nobody, Ordering::SeqCst);
     }
 
-    /// Takes the turn for a thread that waits, if nobody has it, or the keeper need not.
+    /// Takes the turn for a thread that waits, if no other has it, or the keeper need not.
     fn try_take(&self) -> bool {
         let mut state = locked(&self.state);
         state.waited = true;
@@ -244,7 +244,7 @@ impl Link {
         locked(&self.reading.incoming).take();
     }
 
-    /// Waits, and reads meanwhile if nobody else does.
+    /// Waits, and reads meanwhile if no other thread does.
     pub(crate) fn wait(&self, waiter: &Waiter<'_>) {
         let reading = &self.reading;
         if let Some(interrupt) = reading.interrupt.clone()
@@ -269,7 +269,7 @@ impl Link {
         } else {
             self.leave_to_keeper();
         }
-        // If the connection is lost, somebody else says so.
+        // If the connection is lost, another thread reports it.
         waiter.park();
     }
 
@@ -318,7 +318,7 @@ impl Link {
         resumes
     }
 
-    /// Has the keeper read if something is in flight and nobody does.
+    /// Has the keeper read if something is in flight and no thread does.
     fn call_keeper(&self) {
         if !self.is_flying() || self.reading.taken.load(Ordering::SeqCst) {
             return;

@@ -169,7 +169,7 @@ impl Link {
                 if !follows(*received, region.len()) {
                     return Err(RULE);
                 }
-                // Locked: whoever learns that the read has failed waits for this, and gives the memory up then.
+                // Locked: a thread that learns that the read has failed waits for this, and gives the memory up then.
                 region.scatter(*received, chunk.bytes);
                 *received += chunk.bytes.len();
                 if *received < region.len() {
@@ -191,7 +191,7 @@ impl Link {
                     return Err(RULE);
                 }
                 let (to, transfer, offset) = (*to, *transfer, *received);
-                // Before anybody can know that they have come.
+                // Before any thread can know that they have come.
                 point.go_around(chunk.bytes.len());
                 *received += chunk.bytes.len();
                 drop(sinks);

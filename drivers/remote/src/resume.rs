@@ -1,8 +1,8 @@
 //! Coming back to a session whose connection was lost.
 //!
 //! One thread resumes each stream: the one that receives from it; of those that read the command stream by turns
-//! ([`reading`](crate::reading)), the link's own. It dials again, from the address that the machine has now, says up
-//! to which message it has received, and goes on with the one that the node names. Other threads do not notice. It
+//! ([`reading`](crate::reading)), the link's own. It dials again, from the address that the machine has now, and says
+//! up to which message it has received. It goes on with the one that the node names. Other threads do not notice. It
 //! tries again and again until the patience is over; the node has given the session up before, so nothing is written
 //! there any more when the commands in flight fail here. It ends sooner if the node or the session says so, or no one
 //! listens there for a while.
@@ -28,8 +28,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The time that the first attempt may take; then twice as long each, up to the limit of any answer. One that has
-/// begun on a network that we have left since hears nothing for ever, and must not last until the node has given the
-/// session up; nor may one outlast our own patience.
+/// begun on a network that we have left since hears nothing for ever. It must not last until the node has given the
+/// session up, nor outlast our own patience.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 /// The means to come back.
@@ -58,7 +58,7 @@ impl Resumption {
         }
     }
 
-    /// Nobody waits any more.
+    /// No thread waits any more.
     pub(crate) fn give_up(&self) {
         for thread in locked(&self.waiting).drain(..) {
             thread.unpark();
@@ -110,7 +110,7 @@ impl Resumption {
 struct Judge {
     /// The time for which no one has to listen there until that is believed.
     refusals: Duration,
-    /// Since when nobody does.
+    /// The time since which no one listens.
     refused: Option<Duration>,
 }
 
@@ -278,7 +278,7 @@ mod tests {
         let mut judge = Judge::new(options);
         assert!(judge.ends(&refused, SECOND).is_none());
         assert!(judge.ends(&refused, wait).is_none());
-        // Somebody else there, or nothing: it begins anew.
+        // Another side there, or nothing: it begins anew.
         assert!(judge.ends(&wrong_key(3), wait + SECOND).is_none());
         assert!(judge.ends(&refused, 2 * wait).is_none());
         assert!(judge.ends(&refused, 3 * wait).is_some());

@@ -150,8 +150,7 @@ impl Context {
     }
 
     fn wait_for_queues(&self, which: impl Fn(&Device) -> bool) -> Result<()> {
-        // Without the lock: whoever waits may run commands, which may make, drop
-        // and wait for queues.
+        // Without the lock: a waiting thread may run commands, which may make, drop and wait for queues.
         let cores: Vec<_> = {
             let queues = self.0.queues();
             let chosen = queues.iter().filter(|known| which(&known.device));

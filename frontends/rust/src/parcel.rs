@@ -36,7 +36,7 @@ impl<C> Parcel<C> {
         look: impl FnOnce(&mut C) -> Result<R>,
     ) -> Result<R> {
         let content = Arc::get_mut(parcel).and_then(|parcel| parcel.0.get_mut().as_mut());
-        // Nobody else has it yet, so the content is there.
+        // No other thread has it yet, so the content is there.
         look(content.ok_or_else(|| nothing_given("a transfer"))?)
     }
 
@@ -52,7 +52,7 @@ impl<C> Parcel<C> {
     /// Takes the content out.
     ///
     /// # Safety
-    /// The command is over, or was never enqueued, and nobody else takes.
+    /// The command is over, or was never enqueued, and no other thread takes.
     pub(crate) unsafe fn take(&self) -> Option<C> {
         // SAFETY: it is the caller's now.
         unsafe { (*self.0.get()).take() }

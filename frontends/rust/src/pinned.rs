@@ -74,7 +74,7 @@ impl<T: Element> Pinned<T> {
     }
 }
 
-/// Whole pages, at least one, so that nobody else's bytes are unlocked with them.
+/// Whole pages, at least one, so that no other bytes are unlocked with them.
 fn layout<T>(length: usize) -> Result<Layout> {
     let layout = Layout::array::<T>(length.max(1))
         .and_then(|layout| layout.align_to(PAGE))

@@ -11,8 +11,8 @@
 //! | host tasks | may be called many times, and give no value: what they find goes to buffers |
 //! | markers, barriers, waits for other recorded commands | as by a queue, with [`Node`]s in place of events |
 //!
-//! A graph cannot hold things that there are only once. A closure that can be called only once is refused by the
-//! compiler, as are borrowed memory and reads, for whose bytes there would be no future:
+//! A graph cannot hold things that there are only once. The compiler refuses a closure that can be called only once.
+//! It also refuses borrowed memory and reads, for whose bytes there would be no future:
 //!
 //! ```compile_fail,E0507
 //! # fn test(recording: &quipu::Recording, queue: &quipu::Queue, text: String) -> quipu::Result<()> {

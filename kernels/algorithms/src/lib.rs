@@ -35,7 +35,7 @@
 //! | [`attract`], gravity between all bodies | one read for each block | yes |
 //! | [`matrix_product`] | a read of `a` for each 256 columns, of `b` for each 384 rows | yes |
 //!
-//! Elements are combined with an [`Operator`] in an order that depends on the device's number of cores, so sums of
+//! Elements are combined with an [`Operator`] in an order that depends on the device's number of cores. So sums of
 //! floats may differ from device to device in their last bits; those of integers do not.
 //!
 //! The matrix product has two kernels: [`kernels::multiply_tiles`] is right where a thread's elements are neighbours, as

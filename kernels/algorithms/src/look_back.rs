@@ -7,23 +7,24 @@
 //! 1. The block takes the next *ticket*, which is its tile's number; so tiles are begun in order, in whatever order
 //!    the device begins blocks.
 //! 2. It totals its tile, writes the total, and then the tile's *state*: the total is known.
-//! 3. It looks back for the nearest tile whose *prefix* is known, the total of that tile and all before it, and
+//! 3. It looks back for the nearest tile whose *prefix* is known: the total of that tile and all before it. It
 //!    combines with it the totals of the tiles since, *in their order*.
 //! 4. It writes its own prefix, and then the state: the prefix is known. Then it goes on with its tile.
 //!
 //! Words of the state are atomics; fences order the writes before them and the reads after them. Totals and prefixes
 //! are raw memory, each written once, by its tile.
 //!
-//! **The same bits every time.** A prefix is the prefix before it combined with one total, whoever computes it: step 3
-//! starts with a prefix and adds total after total to the right. So floats, too, come to the same, whatever is known
-//! when.
+//! **The same bits every time.** A prefix is the prefix before it combined with one total, for any block that
+//! computes it: step 3 starts with a prefix and adds total after total to the right. So floats, too, come to the
+//! same, whatever is known when.
 //!
 //! **No block waits for ever, on any device.** A block is patient with a tile for a bounded number of looks; then it
-//! totals that tile itself from the input, which nobody writes, in the same order and so to the same bits, and goes on
-//! to the one before. So it ends if it alone runs: a serial device, one with fewer workers than blocks, one that makes
-//! no promise of progress between blocks (OpenCL makes none), and a launch of which a block has failed. That is seldom
-//! done: by the tickets, the tiles that are looked at have been begun. A worker of the CPU pool ends a block before it
-//! begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens, "Decoupled Fallback", 2025.)
+//! totals that tile itself from the input, which no thread writes, in the same order and so to the same bits, and
+//! goes on to the one before. So it ends if it alone runs: a serial device, one with fewer workers than blocks, one
+//! that makes no promise of progress between blocks (OpenCL makes none), and a launch of which a block has failed.
+//! That is seldom done: by the tickets, the tiles that are looked at have been begun. A worker of the CPU pool ends a
+//! block before it begins another, so on the serial device nothing is ever waited for. (Smith, Levien and Owens,
+//! "Decoupled Fallback", 2025.)
 
 //!
 //! **Without fences.** Where a device has no fence between blocks ([`launches`] says two), no block reads memory that

@@ -4,8 +4,8 @@
 //! one chain would wait for each.
 //!
 //! Where blocks have one thread, the chains are short and neighbours ([`scan_piece`]): memory is read and written in
-//! one stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it, and the
-//! total before it is combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where
+//! one stream, and the combinations are those of vectors. A tile is scanned as if nothing came before it. The total
+//! before it is combined with all of it afterwards, when it is in the second cache ([`scan_neighbours`]). Where
 //! blocks have many threads, their tiles are far from them, and are totalled first and then scanned, in four long
 //! chains for each thread ([`scan_tiles`]).
 
@@ -277,11 +277,10 @@ pub async fn scan_tiles<T: SharedElement, O: Operator<T>, const INCLUSIVE: bool>
 /// Sets element `i` of `y` to the combination of elements 0 to `i` of `x`, `i` among them.
 ///
 /// The operator has to be associative; it need not be commutative. The order depends on the length and the device's
-/// limits alone, so the same device gives the same bits every time, of floats too, whichever block is the first to
-/// know something. One read of the data and one write: a launch after one that fills some words. (Merrill and
-/// Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late
-/// computes its total by itself; so it is right on every device, whether that promises progress between blocks or
-/// not.
+/// limits alone. So the same device gives the same bits every time, of floats too, in any order of blocks. One read
+/// of the data and one write: a launch after one that fills some words. (Merrill and Garland, "Single-pass Parallel
+/// Prefix Scan with Decoupled Look-back", 2016.) A block whose predecessor is late computes its total by itself; so
+/// it is right on every device, whether that promises progress between blocks or not.
 ///
 /// # Errors
 /// If the lengths differ; as [`Queue::launch`].

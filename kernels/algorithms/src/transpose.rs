@@ -8,8 +8,8 @@ use quipu::{Buffer, Event, Queue, Result, WorkDivision};
 /// The side of a block's tile, where a block has several threads.
 const TILE: usize = 32;
 /// Rows and columns of the tile of a thread that is alone in its block. Of elements of four bytes that is the nearest
-/// cache: the longer the pieces that are read at a time, the fewer pages are looked up for it, and lines that follow
-/// each other are fetched ahead.
+/// cache: the longer the pieces that are read at a time, the fewer pages are looked up for it. Lines that follow each
+/// other are fetched ahead.
 const HEIGHT: usize = 128;
 const WIDTH: usize = 64;
 /// Bytes of an element of which so many fit on a thread's stack. Larger ones fill lines by themselves, and need none at hand.

@@ -3,10 +3,10 @@
 //!
 //! A [`Module`] is one kernel with everything it needs: structs, device functions, block-shared arrays. It is *typed*
 //! (every value has a [`Type`]), *structured* (control flow is `if` and `loop`, never a jump) and in *three-address
-//! form*: an [`Operation`] takes [`Value`]s and defines one. So the order in which things happen is the order in
-//! which they are written down, in every language it is printed in, whatever that language's order of evaluation of
-//! operands. The user's names of variables, and their places, are kept beside it ([`Name`], [`Location`]); printers
-//! fold values that are used once back into expressions.
+//! form*: an [`Operation`] takes [`Value`]s and defines one. So things happen in the order in which they are written
+//! down, in every language that it is printed in. That language's order of evaluation of operands does not matter.
+//! The user's names of variables, and their places, are kept beside it ([`Name`], [`Location`]); printers fold values
+//! that are used once back into expressions.
 //!
 //! # Meaning
 //!

@@ -263,9 +263,9 @@ pub trait Accelerator<const D: usize> {
         block_fence(self, Ordering::SeqCst);
     }
 
-    /// This thread's reads before the fence happen before its accesses after it, for the threads of its block. If it
-    /// has read a value that another thread wrote after a [release](Self::fence_block_release), then that thread's
-    /// accesses before the release happen before its own after the fence.
+    /// This thread's reads before the fence happen before its accesses after it, for the threads of its block. Assume
+    /// that it has read a value that another thread wrote after a [release](Self::fence_block_release). Then that
+    /// thread's accesses before the release happen before this one's after the fence.
     #[inline(always)]
     fn fence_block_acquire(&self) {
         block_fence(self, Ordering::Acquire);

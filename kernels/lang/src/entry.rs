@@ -408,7 +408,7 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         self.prepare(division)?.run_all(scratch)
     }
 
-    /// A launch of it, whose work-groups any threads may run, in any order: for whoever brings his own.
+    /// A launch of it, whose work-groups any threads may run, in any order: for callers with threads of their own.
     ///
     /// ```
     /// use quipu_kernel::{kernel, Accelerator, BlockScratch, GroupKernel, OwnElements, WorkDivision};

@@ -12,7 +12,7 @@ use crate::error::KernelError;
 /// Does something for each dimension, the slowest first.
 ///
 /// For the usual numbers of dimensions this is no loop, as the optimiser unrolls loops only after it has done away
-/// with the checks that follow from others, and it sees nothing of the values in an array that a loop indexes.
+/// with the checks that follow from others. Before, it sees nothing of the values in an array that a loop indexes.
 #[inline(always)]
 pub(crate) fn each_dimension<const D: usize>(mut does: impl FnMut(usize)) {
     match D {

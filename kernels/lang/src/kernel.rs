@@ -62,8 +62,7 @@ pub trait Kernel<const D: usize>: Send + Sync {
 /// A kernel whose blocks have barriers and shared memory.
 ///
 /// The crate's documentation has an example. A thread awaits the barriers of its own accelerator, one at a time, and
-/// nothing else: whoever awaits the world outside gets a
-/// [`ForeignAwait`](crate::KernelError::ForeignAwait).
+/// nothing else: a thread that awaits the world outside gets a [`ForeignAwait`](crate::KernelError::ForeignAwait).
 pub trait BlockKernel<const D: usize>: Send + Sync {
     /// Its output: a partition, a tuple of partitions, or nothing `()`.
     type Output: Partition<D>;

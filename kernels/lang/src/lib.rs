@@ -101,8 +101,8 @@
 //!
 //! # What safe code cannot do
 //!
-//! * Reach an element that another thread may write: parts of an output are disjoint values, which do
-//!   not outlive the thread; a view is consumed by one launch and borrowed from everybody else.
+//! * Reach an element that another thread may write: parts of an output are disjoint values, which do not outlive the
+//!   thread; a view is consumed by one launch and borrowed exclusively.
 //! * Read block-shared memory that another thread may be writing: `SharedWrite` shows a thread its own
 //!   elements only, and a barrier makes a `SharedRead` of it for all threads of the block or for none.
 //! * Wait for ever, or come to a barrier without the others: natively that is a [`KernelError`], as is an await of

@@ -1,8 +1,8 @@
 //! Loops without `await` in kernels with barriers, made so that their variables can be in registers.
 //!
 //! A variable of an `async fn` that is used before and behind an `await` is in the thread's future, that is in
-//! memory, and the compiler loads and stores it at each step of a loop: it cannot know what other code sees it. So a
-//! loop without `await` gets variables of its own for those that it assigns, which are never there at an `await`:
+//! memory. The compiler loads and stores it at each step of a loop: it cannot know what other code sees it. So a loop
+//! without `await` gets variables of its own for those that it assigns, which are never there at an `await`:
 //!
 //! ```text
 //!                              (sum,) = {

@@ -57,7 +57,7 @@ impl Writer {
         quote_spanned!(span=> __quipu::value(#value))
     }
 
-    /// An expression whose value nobody wants, as a statement.
+    /// An expression whose value is not used, as a statement.
     pub(crate) fn effect(&mut self, expression: &Expr) -> TokenStream {
         let written = match expression {
             Expr::If(_) | Expr::Match(_) | Expr::Block(_) | Expr::Unsafe(_) | Expr::Loop(_) => {

@@ -59,7 +59,7 @@ impl std::fmt::Debug for Announcement {
     }
 }
 
-/// Whoever speaks to the network. Nothing is said to this machine alone.
+/// The daemon that speaks to the network. Nothing is said to this machine alone.
 fn daemon() -> Result<ServiceDaemon, DiscoveryError> {
     let daemon = ServiceDaemon::new()?;
     daemon.disable_interface(vec![IfKind::LoopbackV4, IfKind::LoopbackV6])?;
@@ -76,7 +76,7 @@ impl Announcement {
     /// all of them.
     ///
     /// # Errors
-    /// If it listens where nobody else gets, or the network cannot be spoken to.
+    /// If it listens where no other machine gets, or the network cannot be spoken to.
     pub fn of(
         name: &str,
         node: Fingerprint,
@@ -120,7 +120,7 @@ impl Drop for Announcement {
     }
 }
 
-/// A node that somebody says is there.
+/// A node that is announced on the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The key that it says it has.
@@ -275,7 +275,7 @@ mod tests {
                 .map(|(name, byte)| Announcement::of(name, key(byte), everywhere).unwrap())
         });
         let look_for = |node, address: &str| {
-            // For as long as it takes: nobody waits for the end of it.
+            // For as long as it takes: no one waits for the end of it.
             let is_it =
                 |heard: &Heard| heard.node == node && heard.addresses.contains(&address.to_owned());
             let heard = client.enter(|| look(Duration::from_secs(600), is_it).unwrap());

@@ -230,7 +230,7 @@ fn through_streams(spin: Duration) -> [f64; 3] {
             let start = Instant::now();
             for number in 0..MESSAGES {
                 client_out.push(&fill(number)).unwrap();
-                // As whoever enqueues commands does, now and then.
+                // As a thread that enqueues commands does, now and then.
                 if number % 64 == 63 {
                     client_out.wait_for_room(1 << 20).unwrap();
                 }

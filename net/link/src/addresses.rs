@@ -40,7 +40,7 @@ fn listed(any: SocketAddr, own: impl Iterator<Item = IpAddr>, name: &str) -> Str
     ips.dedup();
     ips.truncate(MOST_TOLD);
     if ips.is_empty() {
-        // It is in no network: whoever is here may come.
+        // It is in no network: any program here may come.
         ips.push(match any {
             SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
             SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
@@ -50,7 +50,7 @@ fn listed(any: SocketAddr, own: impl Iterator<Item = IpAddr>, name: &str) -> Str
     let mut all: Vec<String> = ips
         .map(|ip| SocketAddr::new(ip, port).to_string())
         .collect();
-    // Behind them: to ask for a name that nobody knows takes a while.
+    // Behind them: to ask for an unknown name takes a while.
     let named = format!("{name}:{port}");
     if name != "localhost" && check_address(&named).is_ok() {
         all.push(named);

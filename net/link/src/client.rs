@@ -106,8 +106,8 @@ impl Dial<'_> {
     }
 }
 
-/// A connection in one of the protocols, handshake done: to the node or session of a key, or to whoever answers where none is
-/// expected.
+/// A connection in one of the protocols, handshake done: to the node or session of a key, or to any side that answers
+/// where none is expected.
 fn connect(
     address: &str,
     key: &Key,
@@ -193,7 +193,7 @@ fn connect_to_first(
     for attempt in finds {
         match attempt {
             Ok(connection) => return Ok(connection),
-            // Somebody is there.
+            // A side is there.
             Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
                 failure = Some(error);
             }

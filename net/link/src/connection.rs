@@ -40,8 +40,8 @@ impl Socket {
     }
 }
 
-/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each, and also when the process is
-/// stopped and goes on, which nobody can have the system hide (signal(7)).
+/// Does it again as long as a signal interrupts it. A wait with a time limit is interrupted by each. It is also
+/// interrupted when the process is stopped and goes on, which no process can have the system hide (signal(7)).
 fn uninterrupted(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {
@@ -388,14 +388,14 @@ impl Connection {
         split.map_err(|error| ended(&address, error))
     }
 
-    /// Says why, and closes. Nobody waits for an answer.
+    /// Says why, and closes. No answer is waited for.
     pub fn close(mut self, reason: GoodbyeReason, text: &str) {
         let text = presentable(text, 512);
         let goodbye = Message::Goodbye(Goodbye {
             reason,
             text: &text,
         });
-        // Whoever does not hear it finds the connection closed.
+        // A side that does not get it finds the connection closed.
         let _ = self.send(&goodbye);
         self.end();
     }

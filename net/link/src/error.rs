@@ -23,7 +23,7 @@ pub enum LinkError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A file that holds secrets can be read by others, or belongs to somebody else.
+    /// A file that holds secrets can be read by others, or belongs to another user.
     #[error("'{path}' {problem}; it holds what only its owner may know", path = path.display())]
     NotPrivate {
         /// The path.
@@ -120,7 +120,7 @@ pub enum LinkError {
         /// Its text.
         text: String,
     },
-    /// Somebody came to this node and was not taken: for its log.
+    /// A client came to this node and was not taken: for its log.
     #[error("'{address}', whose key is {key}, was refused: {text}")]
     TurnedAway {
         /// The address of the other side.
@@ -142,7 +142,7 @@ pub enum LinkError {
         /// Its text.
         text: String,
     },
-    /// Somebody of that name is known already.
+    /// Another of that name is known already.
     #[error("{what} is called '{name}' already; choose another name")]
     NameTaken {
         /// The thing that has the name, in words.

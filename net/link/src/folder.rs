@@ -16,7 +16,7 @@ pub struct Folder(PathBuf);
 /// Files are at most this long: a longer one was not written by us.
 const LONGEST: u64 = 1 << 20;
 
-/// Says, while it lives, that nobody else changes the folder's files.
+/// Keeps, while it lives, all others from changing the folder's files.
 #[derive(Debug)]
 pub struct Locked {
     /// Unlocked as it is closed.
@@ -53,7 +53,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Keeps others from changing files, and waits for whoever does.
+    /// Keeps others from changing files, and waits for a process that does.
     ///
     /// # Errors
     /// If the system cannot lock files.

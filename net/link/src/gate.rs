@@ -1,14 +1,15 @@
 //! A node's gate: it decides which clients may come in, and with which rights.
 //!
 //! 1. TLS's handshake, within some seconds: the client has proved that it has its key.
-//! 2. In the enrolment protocol, one message is read: whoever has a good invitation is enrolled, and goes.
-//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know. Before it there may be a handshake in the
-//!    protocol of proofs, after which nothing is said: it shows whoever dials for a session that this node has its key.
-//! 4. In Quipu's protocol, whoever is not enrolled is told so, unless the gate is [insecure](Gate::insecure). No byte that came is
-//!    looked at.
-//! 5. The hello is read, a version and an order of bytes agreed on. Whoever comes so far is a [`Caller`].
+//! 2. In the enrolment protocol, one message is read: a client with a good invitation is enrolled, and goes.
+//! 3. In the protocol of nodes, nothing is read: whose key is expected, sessions know. Before it there may be a
+//!    handshake in the protocol of proofs, after which nothing is said: it shows a process that dials for a session
+//!    that this node has its key.
+//! 4. In Quipu's protocol, a client that is not enrolled is told so, unless the gate is [insecure](Gate::insecure).
+//!    No byte that came is looked at.
+//! 5. The hello is read, a version and an order of bytes agreed on. A client that comes so far is a [`Caller`].
 //!
-//! A gate does not listen: whoever does hands it connections, each on a thread of its own or one after the other.
+//! A gate does not listen: the code that does hands it connections, each on a thread of its own or one after the other.
 
 use crate::client::own_order;
 use crate::clients::{Client, Clients};
@@ -53,7 +54,7 @@ pub struct Gate {
 enum Known {
     /// Clients that are enrolled in a node's folder, or have an invitation from there.
     Folder(Folder),
-    /// The same, and everybody else.
+    /// The same, and all others.
     Everybody(Folder),
     /// One client.
     Only(Client),
@@ -139,8 +140,8 @@ impl Gate {
         })
     }
 
-    /// Lets everybody in, enrolled or not, with all rights if not: for a closed network on which nodes are tested. Connections
-    /// are encrypted as ever, and whoever is enrolled has the rights that it was given.
+    /// Lets every client in, enrolled or not, with all rights if not: for a closed network on which nodes are tested.
+    /// Connections are encrypted as ever, and an enrolled client has the rights that it was given.
     #[must_use]
     pub fn insecure(self) -> Self {
         let known = match self.known {
@@ -150,7 +151,7 @@ impl Gate {
         Self { known, ..self }
     }
 
-    /// Takes nobody's offer of these features of the protocol, as an older node would.
+    /// Takes no client's offer of these features of the protocol, as an older node would.
     #[must_use]
     pub fn lacking(self, features: u64) -> Self {
         Self {
@@ -196,7 +197,7 @@ impl Gate {
         self.key.fingerprint()
     }
 
-    /// The key that is proved to whoever comes, to prove it to others as well.
+    /// The key that is proved to all that come, to prove it to others as well.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.key
@@ -211,7 +212,7 @@ impl Gate {
     /// Sees to a connection that has come.
     ///
     /// # Errors
-    /// Why it was closed, for the log. Whoever came was told, as far as it is theirs to know.
+    /// Why it was closed, for the log. The other side was told, as far as it may know.
     pub fn admit(&self, stream: TcpStream) -> Result<Arrival> {
         let address = match stream.peer_addr() {
             Ok(address) => address.to_string(),
@@ -221,7 +222,7 @@ impl Gate {
         let mut connection = self.shake_hands(stream, &address, deadline)?;
         let is_dialled = connection.protocol() == PROOF_PROTOCOL;
         if is_dialled {
-            // Whoever dials for another has seen this node's key, and hands the connection over.
+            // A process that dials for another has seen this node's key, and hands the connection over.
             let stream = connection.leave(false)?;
             connection = self.shake_hands(stream, &address, deadline)?;
         }
@@ -330,7 +331,7 @@ impl Gate {
         }
     }
 
-    /// Enrols whoever has an invitation.
+    /// Enrols a client with an invitation.
     fn enrol(&self, mut connection: Connection) -> Result<Client> {
         let (token, name) = connection.receive_as(|message| match message {
             Message::Enrol(enrol) => Ok((enrol.token, enrol.name.to_owned())),
@@ -357,11 +358,11 @@ impl Gate {
 /// The time that a refused client may take to receive the refusal.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Tells somebody that the connection is not taken, and closes it.
+/// Tells the other side that the connection is not taken, and closes it.
 fn refuse(mut connection: Connection, refusal: Refusal, text: &str) -> LinkError {
     let (address, key) = (connection.address().to_owned(), connection.peer());
     let text = presentable(text, 512);
-    // Whoever does not hear it finds the connection closed.
+    // A side that does not get it finds the connection closed.
     let _ = connection.send(&Message::Refuse(Refuse {
         refusal,
         text: &text,

@@ -372,7 +372,7 @@ mod tests {
         };
         assert!(take(&early, 1_000_599));
         assert!(!take(&late, 1_000_600));
-        // Set back: nobody knows how old it is.
+        // Set back: its age is not known.
         assert!(!take(&ahead, 999_999));
         let text = String::from_utf8(folder.read(FILE).unwrap().unwrap()).unwrap();
         assert!(!text.contains(&base32::encode(&ahead)));

@@ -58,7 +58,7 @@ pub(crate) fn random<const N: usize>(what: &'static str) -> Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A ticket for one connection from node to node: random, and nobody else's.
+/// A ticket for one connection from node to node: random, and no other's.
 ///
 /// # Errors
 /// If the system gives no random numbers.

@@ -30,8 +30,8 @@
 //! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
 //!    proved itself.
 //! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
-//! 4. An invitation is good once, for ten minutes, and for enrolment only; the node keeps a hash of it. Whoever steals the
-//!    node's files gets no invitation out of them.
+//! 4. An invitation is good once, for ten minutes, and for enrolment only; the node keeps a hash of it. A thief of
+//!    the node's files gets no invitation out of them.
 //!
 //! # Which cryptography
 //!
@@ -43,8 +43,8 @@
 //!
 //! # Blocking
 //!
-//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them, and a wake-up
-//! through a runtime costs as much as one by the socket, and the runtime's part on top. A
+//! Threads, and no asynchronous runtime: a session has two connections, so there are few of them. A wake-up through a
+//! runtime costs as much as one by the socket, and the runtime's part on top. A
 //! [`Connection`](connection::Connection) blocks, and everything that waits for the other side before it is known has
 //! a deadline, however slowly bytes drip in.
 

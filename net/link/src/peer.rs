@@ -53,7 +53,7 @@ fn bits(ip: IpAddr) -> u128 {
 const PRIVATE: [&str; 4] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"];
 
 impl Default for Networks {
-    /// Private networks (RFC 1918, RFC 4193); and this machine itself, if the node listens for nobody else.
+    /// Private networks (RFC 1918, RFC 4193); and this machine itself, if the node listens for this machine alone.
     fn default() -> Self {
         let allowed = PRIVATE.iter().filter_map(|text| parse(text));
         Self {
@@ -146,7 +146,7 @@ impl Networks {
     /// Connects, if an address is in one of them, and says the way to the session there.
     ///
     /// # Errors
-    /// If it is not, or nobody answers in time.
+    /// If it is not, or no side answers in time.
     pub fn reach(&self, to: &Destination, deadline: Instant) -> std::io::Result<TcpStream> {
         use std::io::{Error, ErrorKind};
         if !self.allow(to.address.ip()) {

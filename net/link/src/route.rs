@@ -4,8 +4,9 @@ use crate::key::sha256;
 use quipu_protocol::ROUTE_MAGIC;
 use quipu_protocol::message::SessionId;
 
-/// The way to a session: the beginning of a hash of its id. A node that dials another says this before anybody has proved a key,
-/// and the id is whatever the client has told it. Of a hash nobody chooses enough to make it mean something to whoever listens there.
+/// The way to a session: the beginning of a hash of its id. A node that dials another says this before either side
+/// has proved a key, and the client has told it the id. No one can choose enough of a hash to give it a meaning for
+/// another listener there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Route([u8; 16]);
 

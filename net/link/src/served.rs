@@ -1,12 +1,12 @@
 //! The process that serves a node from a folder: one at a time, with the node's address.
 //!
-//! A file is locked as long as that process lives, so one that was killed keeps nobody from serving again.
+//! A file is locked as long as that process lives, so one that was killed keeps no process from serving again.
 
 use crate::error::{LinkError, Result};
 use crate::folder::{Folder, private_options};
 use std::fs::{File, TryLockError};
 
-/// The file that is locked. Nothing is in it: some systems let nobody read a locked file.
+/// The file that is locked. Nothing is in it: some systems let no process read a locked file.
 const LOCKED: &str = "serving";
 
 /// The file that says where the node is, and which process it is.

@@ -101,7 +101,7 @@ pub struct NodeLoad {
     pub busy: Duration,
     /// Bytes that buffers take there.
     pub buffer_bytes: u64,
-    /// Bytes of its memory that are free, whoever has the others; zero if that is not known.
+    /// Bytes of its memory that are free, no matter which programs have the others; zero if that is not known.
     pub free_bytes: u64,
     /// The same for each queue of our own sessions.
     pub queues: Vec<QueueLoad>,

@@ -38,12 +38,12 @@ impl Timer for SystemTimer {
     }
 }
 
-/// Time that passes when somebody says so: for tests.
+/// Time that passes when a test says so.
 #[derive(Debug, Default)]
 pub struct ManualTimer(Mutex<(Duration, Vec<Thread>)>);
 
 impl ManualTimer {
-    /// So much time passes, and whoever waits looks again.
+    /// So much time passes, and waiting threads look again.
     pub fn advance(&self, by: Duration) {
         let mut state = locked(&self.0);
         state.0 = state.0.saturating_add(by);

@@ -306,7 +306,7 @@ fn an_insecure_gate_lets_everybody_in_and_keeps_the_rights_of_who_is_enrolled() 
     clients.grant("laptop", rights.clone()).unwrap();
     let gate = Gate::new(&house.folder, "node-a", PATIENCE, Arc::new(SystemClock)).unwrap();
     house.gate = Arc::new(gate.insecure());
-    // Nobody has told the stranger the node's key, nor the node the stranger's.
+    // The stranger has not been told the node's key, nor the node the stranger's.
     let stranger = house.key("stranger");
     let admitting = house.admit();
     let nowhere = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -332,7 +332,7 @@ fn an_insecure_gate_lets_everybody_in_and_keeps_the_rights_of_who_is_enrolled() 
             (key.fingerprint(), expected)
         );
     }
-    // Nor is anybody enrolled by it.
+    // Nor is any client enrolled by it.
     assert_eq!(clients.list().unwrap().len(), 1);
 }
 
@@ -554,7 +554,7 @@ fn who_says_nothing_is_given_up() {
     let error = admitting.join().unwrap().unwrap_err();
     assert!(matches!(error, LinkError::TimedOut { .. }), "{error}");
     drop(silent);
-    // And the other way round: nobody there ever answers.
+    // And the other way round: no one there ever answers.
     let key = house.key("laptop");
     let dial = Dial {
         patience: Duration::from_millis(50),
@@ -589,7 +589,7 @@ fn nobody_at_an_address_is_said_with_what_to_do() {
 fn a_node_that_breaks_the_rules_is_not_believed() {
     let house = House::new();
     let key = house.enrolled("laptop");
-    // A feature that nobody offered.
+    // A feature that no side offered.
     let serving = house.serve(|caller| {
         let greedy = Welcome {
             features: 1 << 47,

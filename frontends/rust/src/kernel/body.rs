@@ -179,8 +179,8 @@ where
         // SAFETY: as above.
         let shared = unsafe { self.stored.each(&mut raw) }?;
         let Range { start, end } = share_of(&groups, self.share, output.1);
-        // SAFETY: within the elements; those of different groups are disjoint,
-        // and no group is run twice. So nobody else writes these.
+        // SAFETY: within the elements; those of different groups are disjoint, and no group is run twice. So no other
+        // thread writes these.
         let part = unsafe {
             let (first, length) = super::argument::values(output.0.add(start), end - start)?;
             std::slice::from_raw_parts_mut(first, length)

@@ -609,8 +609,8 @@ impl<K: Entry<D>, A, const D: usize> Call<K, A, D> {
         })
     }
 
-    /// Floats may be computed in any way that is the same for real numbers, with functions that are less exact, and
-    /// as if there were no NaN and no infinity. Compilers call it fast math. It holds for this launch.
+    /// Floats may be computed in any way that is the same for real numbers, and with functions that are less exact.
+    /// NaN and infinity are taken not to occur. Compilers call it fast math. It holds for this launch.
     ///
     /// This and the others of its kind allow a device's compiler more. Natively a kernel always has the meaning that
     /// Rust gives it.

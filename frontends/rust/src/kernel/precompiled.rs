@@ -1,4 +1,4 @@
-//! Kernels that nobody launches.
+//! Kernels that are never launched.
 //!
 //! Where nothing is optimised, a crate shares generic code with the crates on which it stands, if they compiled it
 //! for the same types. So the code that most kernels and launches have in common is compiled here, once, and not with

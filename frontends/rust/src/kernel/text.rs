@@ -1,8 +1,8 @@
 //! Kernels in a language of devices, written by hand.
 //!
 //! OpenCL's devices compile the text themselves. Devices that run native code run the code that [`quipu_clc`] makes
-//! of it: the text is read when a kernel of it is first launched there, and a kernel is compiled for each size of
-//! block that it is launched with. A module of SPIR-V runs on these alone.
+//! of it: the text is read when a kernel of it is first launched there. A kernel is compiled for each size of block
+//! that it is launched with. A module of SPIR-V runs on these alone.
 
 use super::argument::{Accesses, Arguments, Stored};
 use super::call::Launch;

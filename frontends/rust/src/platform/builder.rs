@@ -107,9 +107,8 @@ impl PlatformBuilder {
         self
     }
 
-    /// Adds a driver that was started: of this project
-    /// ([`drivers`](crate::drivers)) or from anywhere else. Whoever keeps a
-    /// clone of it can still speak to it.
+    /// Adds a driver that was started: of this project ([`drivers`](crate::drivers)) or from anywhere else. A program
+    /// that keeps a clone of it can still speak to it.
     ///
     /// ```
     /// # use quipu::prelude::*;

@@ -116,8 +116,7 @@ impl Pool {
     pub(super) fn devices(self) -> Result<Vec<Device>> {
         static SHARED: OnceLock<Result<Device>> = OnceLock::new();
         let device = match self {
-            // Its parts, if somebody has split it, are not listed: they are
-            // theirs.
+            // Its parts, if a program has split it, are not listed: they are the program's.
             Self::Shared => SHARED.get_or_init(|| start_pool(Options::new())).clone(),
             Self::Own(options) => start_pool(options),
         };

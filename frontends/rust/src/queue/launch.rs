@@ -21,8 +21,8 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 
 /// The size or division of a launch: a [`WorkDivision`] (or a result of its constructors), which is checked against
-/// the device's limits, or a number of elements (or an extent of them in several dimensions), for which the division
-/// that suits the device is found. These are the elements of each output that the threads own parts of.
+/// the device's limits. Or it is a number of elements (or an extent of them in several dimensions), for which the
+/// division that suits the device is found. These are the elements of each output that the threads own parts of.
 ///
 /// ```
 /// # use quipu::prelude::*;
@@ -167,8 +167,8 @@ impl Enqueue for Posting {
 type Boxed<const D: usize> = LaunchBody<Box<dyn Prepared<D>>, D>;
 
 /// Has the code that launches of up to three dimensions have in common compiled with this crate, where it is not
-/// optimised, and in a debug build the code of many kernels, too. rustc takes generic code from there, and crates
-/// with kernels need not compile it again.
+/// optimised. In a debug build the code of many kernels is compiled there, too. rustc takes generic code from there,
+/// and crates with kernels need not compile it again.
 #[doc(hidden)]
 pub fn compiled_here() -> usize {
     fn of<const D: usize>() -> usize {

@@ -15,8 +15,8 @@
 //! `scratch` has memory for algorithms of several commands.
 //!
 //! Hazards are tracked between all queues of a context, in-order or not: two commands, one of which writes bytes that
-//! the other touches, never run at the same time, and run in the order in which they were enqueued. That lets the API
-//! be safe. An in-order queue adds that its commands have the effects, and show the host their ends, in order; an
+//! the other touches, never run at the same time. They run in the order in which they were enqueued. That lets the
+//! API be safe. An in-order queue adds that its commands have the effects, and show the host their ends, in order; an
 //! out-of-order queue adds nothing.
 
 mod borrow;

@@ -242,7 +242,7 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
 
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         if !self.checks.is_empty() {
-            // Whoever comes first looks, and the others wait for that: so nothing is written meanwhile.
+            // The first thread looks, and the others wait for that: so nothing is written meanwhile.
             let checked = self.checked.get_or_init(|| {
                 let mut checks = self.checks.iter();
                 // SAFETY: the arguments are this command's, and none of its work-groups has begun.

@@ -32,8 +32,9 @@
 //!
 //! # One process, or one for each client
 //!
-//! On Linux each client's session has a process of its own, in a sandbox: without the node's key, network and files, within
-//! [limits](Server::limits). A kernel that crashes, never ends or eats memory costs its own client's session and nobody else's.
+//! On Linux each client's session has a process of its own, in a sandbox: without the node's key, network and files,
+//! within [limits](Server::limits). A kernel that crashes, never ends or eats memory costs its own client's session
+//! and no other.
 //!
 //! Such a process is *this program, started anew* with the arguments that it was started with. It comes to
 //! [`Server::start`], which then does not return: it enters the sandbox, opens the devices and serves the session. So:

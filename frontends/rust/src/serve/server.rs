@@ -147,7 +147,7 @@ impl Server {
 
     /// Sets the networks in which this node may dial others for its clients, so that bytes go straight from one to
     /// the other: [`Networks::default`] without it, which is private networks, and this machine only if the node
-    /// listens for nobody else. With [`Networks::none`] it dials no other node, and bytes for one go by way of the
+    /// listens for no other. With [`Networks::none`] it dials no other node, and bytes for one go by way of the
     /// client.
     pub fn peer_networks(mut self, networks: Networks) -> Self {
         self.peers.networks = networks;

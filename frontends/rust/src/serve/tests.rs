@@ -113,7 +113,7 @@ fn kernels() -> Kernels {
 
 /// A buffer's bytes.
 const BYTES: u64 = 96;
-/// Bytes on either side of it that nobody may write, of the same alignment.
+/// Bytes on either side of it that no kernel may write, of the same alignment.
 const MARGIN: usize = 64;
 const CANARY: u8 = 0xa5;
 

@@ -249,7 +249,7 @@ pub(super) fn binary(
                 }
             }
         }
-        // Operands have no effects: whether the second is evaluated is seen by nobody, unless it faults.
+        // Operands have no effects: an evaluation of the second is not seen, unless it faults.
         B::And if scalar == Scalar::Bool && !second.effects.faults => {
             infix("&&", precedence::LOGICAL_AND)
         }

@@ -724,7 +724,7 @@ impl<'m> ModulePrinter<'m> {
         if finds_divergence {
             helpers::fault(&mut self.helpers, self.language, dimensions);
         }
-        // All that the kernel calls is printed by now. (A barrier that nobody comes to is not, and has no site.)
+        // All that the kernel calls is printed by now. (A barrier that no thread comes to is not, and has no site.)
         let records = !self.sites.is_empty() || finds_divergence;
         if records {
             let word = self.language.scalar(Scalar::U32);

@@ -69,7 +69,7 @@ use std::panic::Location;
 /// ```
 pub struct Atomics<'t, T: AtomicElement> {
     elements: &'t [T::Atomic],
-    /// Steps of the scope need not be one for anybody but this OS thread.
+    /// Steps of the scope need not be one for any but this OS thread.
     alone: bool,
     /// A block's threads are run by one OS thread.
     block_alone: bool,

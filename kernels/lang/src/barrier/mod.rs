@@ -6,10 +6,10 @@
 //! [`launch`](crate::launch) have one that is slow and watches.
 //!
 //! All of them make one promise, on which alone the safety of shared arrays rests: an arrival becomes ready only
-//! after *every* thread of the block came to the same place with the same arrays, and had arrived nowhere else since
-//! the last time. That holds whatever else a kernel does with these futures (polls them by hand, drops them, leaks
-//! them, joins two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has
-//! no name.
+//! after *every* thread of the block came to the same place with the same arrays, without another arrival since the
+//! last time. That holds whatever else a kernel does with these futures (polls them by hand, drops them, leaks them,
+//! joins two of them). A thread cannot hand them to another, as they borrow its accelerator, whose lifetime has no
+//! name.
 
 mod polled;
 

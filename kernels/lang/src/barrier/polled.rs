@@ -5,8 +5,8 @@
 //! the place at which the thread that is being polled has arrived. A thread and a barrier cost a nanosecond or two,
 //! so every instruction counts:
 //!
-//! * The word is a variable of the operating system's thread, so that nobody has to keep or load its address. Whoever
-//!   runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
+//! * The word is a variable of the operating system's thread, so that no code has to keep or load its address. Code
+//!   that runs a block leaves it as it was found ([`Polling`]), as a kernel may run a launch of its own.
 //! * Nothing is passed from one thread to the next but through a branch, which the processor predicts; counting the
 //!   arrivals would make each thread wait for the store of the one before it.
 //!
@@ -14,7 +14,7 @@
 //! 2. A thread that asks whether its arrival is complete is told so if `ARRIVED` is clear: it was polled again, and so
 //!    all threads came to the same barrier in the round before.
 //! 3. The thread arrives: it sets `ARRIVED`, which has to be clear, to the place of the barrier, marked if it turns
-//!    arrays, and marked once more if it does not turn the arrays that the first thread of the last round turned.
+//!    arrays. It marks it once more if it does not turn the arrays that the first thread of the last round turned.
 //! 4. After each poll the scheduler compares `ARRIVED` with the value that it expects: that of the first thread of
 //!    the round. Usually it is the same as in the round before, as barriers are in loops.
 //! 5. After the round it checks that all threads ended, or that all arrived. Then the barrier is complete, the
@@ -269,7 +269,7 @@ unsafe impl Port for BarrierState {
         self.outcome.get()
     }
 
-    /// A warp of one thread has nobody to wait for.
+    /// A warp of one thread waits for no other.
     #[inline(always)]
     fn exchange(&self, _site: Site, _word: u64, _vote: bool) {}
 

@@ -1,7 +1,7 @@
 //! The checking mode: mistakes that a kernel can make, found where they are made.
 //!
-//! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an error that names the
-//!   kernel, the thread and the line, which a plain panic leaves to whoever prints it.
+//! * A panic of a thread (an index out of bounds is one, with the index in its message) becomes an error that names
+//!   the kernel, the thread and the line. A plain panic leaves these to the panic hook.
 //! * Raw memory ([`RawMut`](crate::RawMut), [`SharedRaw`](crate::SharedRaw)) has a *shadow*: for each element, the
 //!   threads that last wrote and read it, the places in the source, and the number of barriers that the block had
 //!   passed then (the *epoch*). Two threads of a block that reach an element in the same epoch, or of different

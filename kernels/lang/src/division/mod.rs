@@ -4,10 +4,10 @@
 //! wait for each other and share memory. A thread goes through its elements one after the other; on a
 //! native device, where a thread is a loop, that is the level to put the work at.
 //!
-//! Invariants of a [`WorkDivision`], checked when it is made: no block is without a thread and no thread
-//! without an element; and the blocks, the threads and the elements of the whole grid can each be counted
-//! by a `usize`, in every dimension and in all. So whoever holds one multiplies without checking.
-//! A grid of zero blocks is valid and does nothing.
+//! Invariants of a [`WorkDivision`], checked when it is made: no block is without a thread and no thread without an
+//! element; and the blocks, the threads and the elements of the whole grid can each be counted by a `usize`, in every
+//! dimension and in all. So code that holds one multiplies without checking. A grid of zero blocks is valid and does
+//! nothing.
 
 mod bounds;
 mod limits;

@@ -63,9 +63,9 @@ fn call_raw(
     write: &mut dyn FnMut(&[Raw]) -> Raw,
     location: &'static Location<'static>,
 ) -> Raw {
-    // The arguments of a call that is never reached may be no values (the result of a loop, say, whose `break`s are
-    // not reached either), and the function would be written for these. And after a problem nothing is written that
-    // counts: two calls of itself in a function would be written 2^16 times.
+    // The arguments of a call that is never reached may be no values, and the function would be written for these.
+    // Such is the result of a loop, say, whose `break`s are not reached either. And after a problem nothing is
+    // written that counts: two calls of itself in a function would be written 2^16 times.
     if !state::current(|s| s.frame().is_live() && !s.has_problem()) {
         return Raw::Nothing;
     }

@@ -119,8 +119,8 @@ impl Joined {
 
 /// A branch that is being written, which gives a `T`.
 ///
-/// The block in braces in the user's source is written between two calls, and not in a closure: of these, each `if`
-/// would have some of its own, and they would be most of the time that a kernel adds to the compilation of its crate.
+/// The block in braces in the user's source is written between two calls, and not in a closure: each `if` would have
+/// closures of its own. They would be most of the time that a kernel adds to the compilation of its crate.
 ///
 /// 1. [`branch`], [`and`] or [`or`] begins it.
 /// 2. If [`begins_then`](Self::begins_then), its first block is written, and [`ends_then`](Self::ends_then) called
@@ -422,7 +422,7 @@ pub fn never<T: ?Sized>() -> Expr<T> {
     Expr::from_raw(Raw::Nothing)
 }
 
-/// An expression whose value nobody wants.
+/// An expression whose value is not used.
 pub fn discard<T: ?Sized>(_: Expr<T>) -> Expr<()> {
     nothing()
 }

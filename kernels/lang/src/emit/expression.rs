@@ -157,7 +157,7 @@ pub fn value<T: ?Sized>(expression: Expr<T>) -> Expr<T> {
 }
 
 // The function behind a public one, which does its work, has no type parameters. So there is one of it, and not one
-// for each type of an expression, which would be most of the time that a kernel adds to the compilation of its crate.
+// for each type of an expression. These would be most of the time that a kernel adds to the compilation of its crate.
 
 fn value_raw(raw: Raw, location: &'static Location<'static>) -> Raw {
     match raw {

@@ -1,7 +1,7 @@
 //! Functions that make the source of a kernel: the second function that `#[kernel]` writes calls them.
 //!
 //! The macro writes a kernel twice. Once as it is: that runs natively. And once with every operation replaced by a
-//! call of a function of this module, which writes it down, in the order in which it would happen, as the
+//! call of a function of this module. The call writes it down, in the order in which it would happen, as the
 //! [intermediate representation](quipu_kernel_ir). So it is rustc that finds types, instances of generic functions
 //! and values of constants, in both.
 //!
@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A block in braces is written between two calls: the first begins it and the last ends it: see [`Branch`] and
-//! [`begin_loop`]. There are no closures, each of which would be compiled with functions of its own, and the work of
-//! a call is in functions without type parameters: so a kernel adds little more than its calls to the time that its
+//! [`begin_loop`]. There are no closures, each of which would be compiled with functions of its own. The work of a
+//! call is in functions without type parameters. So a kernel adds little more than its calls to the time that its
 //! crate takes to compile. (`scripts/compile-time` measures it.)
 //!
 //! Methods and device functions have builders of the names `__method_…` and `__call_…`; methods are called on

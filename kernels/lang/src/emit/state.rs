@@ -323,7 +323,7 @@ impl Frame {
 
 /// The state of a device function.
 pub(super) enum Known {
-    /// It is being written: whoever calls it now is called by it.
+    /// It is being written: a function that calls it now is called by it.
     InProgress,
     /// It is there, and gives this; nothing at all, if it never comes to an end.
     Done(ir::FunctionId, Option<Type>),
@@ -387,9 +387,9 @@ impl State {
     /// Keeps the first problem. Code that is never reached is thrown away, and has none: the result there of a loop
     /// that nothing leaves, say, is no value.
     ///
-    /// A thing without fields or length, or that is no view, shared array or part of an output where rustc has seen
-    /// one, is left by a problem before it, or never reached. Its refusal is not reported unless something is lost
-    /// here.
+    /// Where rustc has seen fields, a length, a view, a shared array or a part of an output, and there is none here,
+    /// a problem before it has left that, or it is never reached. Its refusal is not reported unless something is
+    /// lost here.
     pub(super) fn refuse(&mut self, location: &Location<'static>, problem: &str) {
         if self.frames.last().is_some_and(|frame| !frame.is_live()) {
             return;

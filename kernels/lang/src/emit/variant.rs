@@ -1,7 +1,7 @@
 //! Enums whose variants have fields, `Option` and `Result` among them.
 //!
 //! Devices have no such type. There a value of one is a struct: the number of its variant, and then the fields of all
-//! variants, each named `Variant.field`. Those of other variants than the value's have some value that nobody asks for.
+//! variants, each named `Variant.field`. Those of other variants than the value's have some value that is not used.
 //! So such values are computed with, and are in no buffer.
 
 use std::panic::Location;

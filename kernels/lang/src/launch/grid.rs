@@ -105,7 +105,7 @@ impl<K: Kernel<D>, const D: usize> Work for Groups<'_, '_, K, D> {
 
     #[inline(always)]
     fn run<L: Level>(self) {
-        // On the stack, where the optimiser sees that nobody changes it.
+        // On the stack, where the optimiser sees that nothing changes it.
         let division = self.launch.division;
         let mut block = self.block;
         for _ in 0..self.count {

@@ -44,8 +44,8 @@ pub struct RunOptions {
     /// The way in which threads are run.
     pub execution: Execution,
     /// True if mistakes are looked for: a panic (an index out of bounds, for one) becomes an error that names kernel,
-    /// thread and line, and two threads that reach the same element of raw memory without a barrier between, or
-    /// change it in steps of a scope that leaves one of them out, are reported with both lines. Slow.
+    /// thread and line. Two threads that reach the same element of raw memory without a barrier between are reported
+    /// with both lines. So are two that change it in steps of a scope that leaves one of them out. Slow.
     pub check: bool,
     /// The highest feature level to use.
     pub level: FeatureLevel,

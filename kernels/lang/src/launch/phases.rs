@@ -190,7 +190,7 @@ impl<'l, K: BlockKernel<D>, L: Level, const D: usize> Phases<'l, '_, K, L, D> {
     /// A thread's own parts of the outputs.
     ///
     /// # Safety
-    /// A thread uses an earlier output of this call no more, but for memory that all threads may read.
+    /// A thread no longer uses parts that it was handed before, but for memory that all threads may read.
     #[inline(always)]
     pub unsafe fn own<'t>(&'t self, acc: &PhaseThread<'_, L, D>) -> Own<'t, K::Output, D> {
         // SAFETY: as the caller promises; nobody else runs this block, so the caller of `run_groups` promises.

@@ -20,7 +20,7 @@
 //! Code that is not optimised anyway is compiled for the baseline alone, as four times as much would take as long to
 //! compile: that is where this crate has the `opt-level` 0 ([`UNOPTIMISED`]). It has one way to run threads then,
 //! too. Where it has the `opt-level` 1, which is for builds that are to be quick as well, there are the baseline and
-//! x86-64-v3, and the other levels run the code of those below them.
+//! x86-64-v3. The other levels run the code of those below them.
 //!
 //! The environment variable `QUIPU_FEATURE_LEVEL`, with a name of the table (or `v2`, `v3`, `v4`), chooses a lower one.
 

@@ -28,8 +28,8 @@
 //! assert_eq!(300.7_f32.cast::<u8>(), 255); // what `as` does
 //! ```
 //!
-//! The traits are open: whoever has a type of their own (dual numbers, fixed point) implements them for it,
-//! and runs every generic kernel with it, natively: printed kernels know the methods of the numbers that there are.
+//! The traits are open: a user implements them for a type of their own (dual numbers, fixed point), and runs every
+//! generic kernel with it, natively: printed kernels know the methods of the numbers that there are.
 
 mod complex;
 mod float;

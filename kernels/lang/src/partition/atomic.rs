@@ -1,4 +1,4 @@
-//! Everything for everybody, one step at a time.
+//! All elements for every thread, one step at a time.
 
 use std::marker::PhantomData;
 

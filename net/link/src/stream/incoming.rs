@@ -94,7 +94,7 @@ impl Incoming {
         }
     }
 
-    /// True if something has come on this connection: whoever is there knows that it was taken.
+    /// True if something has come on this connection: the other side knows that it was taken.
     #[must_use]
     pub fn has_heard(&self) -> bool {
         self.heard
@@ -288,7 +288,7 @@ impl Incoming {
                     drop(tls);
                     // The alert.
                     self.shared.flush();
-                    // Whoever is in between may have made it up: it says nothing of the other side.
+                    // A machine in between may have made it up: it tells nothing of the other side.
                     let error = LinkError::Tls {
                         address: self.shared.address.clone(),
                         source,

@@ -1,7 +1,7 @@
 //! Both directions of a connection at once: numbers, acknowledgements, batches.
 //!
-//! Anybody may [push](Outgoing::push) messages, which never waits: a message is encoded and put behind the others. Then
-//! somebody [flushes](Outgoing::flush):
+//! Any thread may [push](Outgoing::push) messages, which never waits: a message is encoded and put behind the others.
+//! Then a thread [flushes](Outgoing::flush):
 //!
 //! 1. A thread that flushes becomes the writer, unless there is one; then that one writes the messages that were
 //!    pushed meanwhile. So while one batch is on its way the next one grows, and under load a write is of many
@@ -202,7 +202,7 @@ struct Queue {
     is_stuck: bool,
     /// Nothing is pushed any more: earlier messages are written, and this direction closed.
     is_closing: bool,
-    /// Answers to pings that nobody has taken.
+    /// Answers to pings that the writer has not taken.
     pongs: u32,
     /// The reason for which nothing can be sent any more.
     failure: Option<String>,
@@ -353,7 +353,7 @@ impl Shared {
         self.wake_watcher();
     }
 
-    /// Whoever watches whether anything comes finds that the stream has ended.
+    /// The thread that watches whether anything comes finds that the stream has ended.
     fn wake_watcher(&self) {
         if let Some(watcher) = self.watcher.get() {
             watcher.unpark();
@@ -387,7 +387,7 @@ impl Shared {
                     return self.lose(attached.as_ref(), Loss::of(&error), &error.to_string());
                 }
             }
-            // Whoever pushed before the writer was free has gone away again.
+            // A thread that pushed before the writer was free has gone away again.
             if self.queue().batch.is_empty() {
                 return;
             }
@@ -427,7 +427,7 @@ impl Shared {
                 }
                 continue;
             }
-            // Whoever pushed before the writer was free has gone away again.
+            // A thread that pushed before the writer was free has gone away again.
             queue.is_stuck |= !queue.batch.is_empty();
             if queue.is_closing && !queue.is_stuck {
                 drop(queue);
@@ -441,7 +441,7 @@ impl Shared {
         let mut writing = locked(&self.writer);
         let attached = Arc::clone(&writing.attached);
         locked(&attached.tls).send_close_notify();
-        // Whoever does not get it takes the connection to be lost.
+        // A side that does not get it takes the connection to be lost.
         let _ = self.write(&mut writing, socket::send_and_wait);
         drop(writing);
         let _ = attached.socket.shutdown(Shutdown::Write);
@@ -575,8 +575,8 @@ impl Outgoing {
         address.is_some_and(|address| address.ip().to_canonical().is_loopback())
     }
 
-    /// Has everything that was pushed written, by this thread or by one that is writing. Never waits. If the connection is
-    /// lost, whoever receives is told.
+    /// Has everything that was pushed written, by this thread or by one that is writing. Never waits. If the
+    /// connection is lost, the receiving thread is told.
     pub fn flush(&self) {
         self.shared.flush();
     }

@@ -60,7 +60,7 @@ impl Incoming {
     /// If it claims a message that it cannot have received, takes smaller frames than before, or the stream has ended.
     pub fn resume(&mut self, connection: Connection, received: u64) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        // Also if nobody has noticed.
+        // Also if no thread has noticed.
         shared.lose(None, Loss::Silent, "another connection takes its place");
         let is_same = connection.codecs() == shared.codecs;
         let (tls, socket, reader, most) = connection.into_parts()?;
@@ -71,7 +71,7 @@ impl Incoming {
             return Err(shared.failed("it takes smaller frames than before the loss"));
         }
         let attached = attach(tls, socket, &shared.counts);
-        // Whoever writes finds the lost connection closed.
+        // A thread that writes finds the lost connection closed.
         let mut writing = locked(&shared.writer);
         let mut queue = shared.queue();
         if let Some(failure) = &queue.failure {

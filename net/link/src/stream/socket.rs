@@ -175,7 +175,7 @@ pub(super) fn receive_now(_: &TcpStream, _: &mut [u8]) -> io::Result<usize> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// True if the system has something of the other side's that nobody has read: bytes, or the connection's end.
+/// True if the system has something of the other side's that is not read yet: bytes, or the connection's end.
 #[cfg(unix)]
 pub(super) fn has_something(socket: &TcpStream) -> bool {
     use std::os::fd::AsRawFd;
@@ -186,7 +186,7 @@ pub(super) fn has_something(socket: &TcpStream) -> bool {
     seen >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
-/// Elsewhere, nobody can look without waiting.
+/// Elsewhere, no thread can look without waiting.
 #[cfg(not(unix))]
 pub(super) fn has_something(_: &TcpStream) -> bool {
     true
@@ -232,8 +232,9 @@ pub const NOTICED_WITHIN: Option<std::time::Duration> =
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub const NOTICED_WITHIN: Option<std::time::Duration> = None;
 
-/// Has the system find out that the other side's machine, or the way there, is gone: nobody else would, on a connection
-/// on which nothing is sent. As good as it goes: a system that cannot do it says so, and is not asked again.
+/// Has the system find out that the other side's machine, or the way there, is gone: no other check would, on a
+/// connection on which nothing is sent. As good as it goes: a system that cannot do it says so, and is not asked
+/// again.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn give_up_when_dead(socket: &TcpStream) {
     use std::os::fd::AsRawFd;

@@ -125,7 +125,7 @@ fn listen_for_short_segments() -> TcpListener {
     listener
 }
 
-/// Returns when so many bytes have come to a socket that nobody has taken.
+/// Returns when so many bytes have come to a socket and were not taken.
 #[cfg(target_os = "linux")]
 fn wait_until_untaken(socket: &TcpStream, bytes: libc::c_int) {
     use std::os::fd::AsRawFd;

@@ -6,7 +6,7 @@
 //!
 //! These are the checks of an index that is a sum of products of the counter, of numbers, and of values that do not
 //! change in the loop. Such an index is greatest in the last round. It is computed there with 64 bits, that it cannot
-//! leave, from operands of 32 bits; as unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32, an index
+//! leave, from operands of 32 bits; unsigned arithmetic of 32 bits is that of whole numbers modulo 2^32. So an index
 //! whose greatest is less than a length is the same whole number in each round.
 //!
 //! The same goes for the elements of a thread (`elements`), which are counted up to their extent, and for ranges of
