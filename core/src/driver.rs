@@ -28,12 +28,13 @@
 //!
 //! * A driver does not call the core with a lock held that `notify` takes.
 //! * A driver calls no user's callback and no waker itself. [`Command::finish`] does so,
-//!   on the thread that calls it.
+//!   on the thread that calls it; where it is called while the driver is told of ready commands, when the driver
+//!   has returned.
 //! * A driver names neither a front end nor another driver.
 //! * A thread of a driver that ends commands gives back the slots that it has freed
 //!   before it sleeps ([`crate::command::slab::flush`]).
 
-use crate::command::{Command, EventId};
+use crate::command::{Command, EventId, contain};
 use crate::device::DeviceProperties;
 use crate::error::{ErrorKind, Result};
 use crate::event::Waiter;
@@ -186,10 +187,11 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// Tells of a held command's waits.
     fn notify(&self, notification: Notification);
 
-    /// Tells of several commands that are ready; takes all of them.
+    /// Tells of several commands that are ready; takes all of them. Unless the driver does it otherwise, it is told of each: if
+    /// it panics, that command fails, and it is told of the others.
     fn notify_ready(&self, commands: &mut Vec<Command>) {
         for command in commands.drain(..) {
-            self.notify(Notification::Ready(command));
+            contain(|| self.notify(Notification::Ready(command)));
         }
     }
 

@@ -10,7 +10,8 @@
 //!    following ones called first.
 //! 2. The outermost [`drain`] hands over the gathered commands. Commands that need no device end
 //!    after that in there, since wakers are told of them. The commands that they make ready are
-//!    gathered, too. A waker that waits has them go on at once.
+//!    gathered, too. A waker that waits has them go on at once. Wakers that were noted meanwhile are called
+//!    after all that: a driver may end a command that it is handed while it has others in hand.
 //! 3. Commands of drivers that run them on this very thread come when all observers have been told, as the thread begins
 //!    to [call back](call_back), one batch after the other. Their bodies are a user's code as well. A thread that waits
 //!    before that runs those that its wait needs, and no others ([`hand_over_found`]). Such a driver keeps callbacks
@@ -30,7 +31,7 @@ use super::slot::Kind;
 use crate::error::{ErrorKind, Result};
 use crate::limits::{BATCH, MOST_AT_ONCE, MOST_WAITS};
 use crate::observers::{Delivery, Observer};
-use crate::panics::{drop_panic, quietly};
+use crate::panics::{quietly, text_of};
 use crate::router::{Router, is_same};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -215,18 +216,26 @@ pub(crate) fn dispatch(command: Command) {
 
 #[cold]
 pub(super) fn drain() {
-    match DRAINING.get() {
-        0 => {}
-        WAITING => {
-            hand_over_ready();
-            return NEEDED.get()();
-        }
+    let waits = match DRAINING.get() {
+        0 => false,
+        WAITING => true,
         // A waker may block for a command that it has made ready. Commands that end here wait for its return: they wake
         // others.
         depth if depth == WAKING_AT.get() => return hand_over_to_drivers(),
         _ => return,
+    };
+    {
+        // What a waker makes ready is handed over by this loop, unless the waker waits for it: none nests in another.
+        let _depth = Depth::enter(1);
+        loop {
+            hand_over_ready();
+            let Some(waker) = take_waker() else { break };
+            fire(&waker);
+        }
     }
-    hand_over_ready();
+    if waits {
+        NEEDED.get()();
+    }
 }
 
 /// Hands over those commands that `find` finds among the ones that this thread is to run, until it finds none. Used by a
@@ -361,9 +370,10 @@ pub(crate) fn contain(call: impl FnOnce()) {
     let outcome = catch_unwind(AssertUnwindSafe(call));
     OTHERS_END.set(others);
     if let Err(panic) = outcome {
-        drop_panic(panic);
+        let message = text_of(panic);
         quietly(|| {
             tracing::error!(
+                message,
                 "a driver panicked as it was told of commands; those that it has dropped fail"
             );
         });
@@ -406,8 +416,13 @@ pub(crate) fn announce(observers: impl IntoIterator<Item = Arc<Observer>>) {
 }
 
 /// Calls the wakers that were noted, but for those of the waker that this thread is inside of: their turn comes when that has
-/// returned, or while it waits.
+/// returned, or while it waits. Where this thread gathers, or a driver is told of commands, the turn of all comes when it is
+/// through with that: a waker may wait for a command that is gathered, or that the driver has in hand.
 pub(crate) fn wake() {
+    let depth = DRAINING.get();
+    if !matches!(depth, 0 | WAITING) && depth != WAKING_AT.get() {
+        return;
+    }
     while let Some(waker) = take_waker() {
         fire(&waker);
     }

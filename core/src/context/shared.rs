@@ -45,6 +45,14 @@ impl ContextShared {
         self.lost.get()
     }
 
+    /// A driver of the context's that goes on only while threads join it: one with devices that order commands themselves, and without
+    /// a thread. Another driver's command may wait for one of its commands, so every wait in the context joins it.
+    pub(crate) fn stepped(&self) -> Option<Arc<dyn Router>> {
+        let is_stepped =
+            |driver: &&Arc<dyn Driver>| driver.runs_on_waiting_threads() && driver.needs_flush();
+        Some(self.drivers.iter().find(is_stepped)?.clone())
+    }
+
     /// The context's own queue, for commands that need no device.
     pub(crate) fn internal_queue(&self) -> &Queue {
         self.internal

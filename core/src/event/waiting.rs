@@ -82,7 +82,7 @@ pub(super) fn join_first(events: &[&Event], deadline: Option<Deadline<'_>>) -> R
         let Some(queue) = event.queue() else {
             continue;
         };
-        let Some(driver) = queue.router_unless(|| event.is_visible()) else {
+        let Some(driver) = queue.joined_unless(|| event.is_visible()) else {
             return Ok(());
         };
         if !drivers.iter().any(|known| is_same(&**known, &*driver)) {

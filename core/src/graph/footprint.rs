@@ -130,6 +130,10 @@ impl Footprint {
             }
             tracker.record(range.clone(), AccessMode::Read, *space, id, waits);
         }
+        if self.reads.is_empty() && self.writes.is_empty() {
+            // Its commands access none of the bytes, and use the object all the same.
+            tracker.record(0..0, AccessMode::Read, SpaceId::ANYWHERE, id, waits);
+        }
         for Written {
             range,
             home,

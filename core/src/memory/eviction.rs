@@ -16,6 +16,7 @@ use crate::command::EventId;
 use crate::error::{ErrorKind, Result};
 use crate::event::UserEvent;
 use crate::panics::quietly;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 
 #[cfg(test)]
@@ -121,15 +122,19 @@ impl Memory {
             let (_, bytes) = cold.swapped.swap_remove(at);
             let moving = self.begin_moving(cold, space);
             let driver = &placed.driver;
-            // SAFETY: just allocated, and given to nobody yet; the bytes are as many as the object's.
-            let written = unsafe { driver.write_bytes(key, allocation.address, 0, &bytes) };
+            let written = catch_unwind(AssertUnwindSafe(|| {
+                // SAFETY: just allocated, and given to nobody yet; the bytes are as many as the object's.
+                unsafe { driver.write_bytes(key, allocation.address, 0, &bytes) }
+            }));
             cold = moving.end();
-            if let Err(error) = written {
+            if !matches!(written, Ok(Ok(()))) {
+                // There is no other copy of them.
                 cold.swapped.push((space, bytes));
                 drop(cold);
                 // SAFETY: just allocated, and given to nobody.
                 unsafe { placed.free() };
-                return Err(error);
+                let written = written.unwrap_or_else(|panic| resume_unwind(panic));
+                return written.map(|()| allocation);
             }
         }
         cold.allocations.push(placed);

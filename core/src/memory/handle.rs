@@ -55,6 +55,16 @@ impl Drop for Unused {
 }
 
 impl MemoryRef {
+    /// True if there are only so many handles, and nothing was set by others that commands of another user would notice: no mapping,
+    /// no content size and no label. Nothing of that changes afterwards if all these handles are the caller's own.
+    #[must_use]
+    pub fn is_unshared(&self, handles: u64) -> bool {
+        // After what was done by the handles that are gone.
+        self.handles.load(Ordering::Acquire) == handles
+            && self.unusual.load(Ordering::Relaxed) == 0
+            && self.cold().label.is_none()
+    }
+
     /// Gives the handle up, once. The last one frees the object, which may be known to be unused, and gives up the
     /// object's handle of its content size, which may have one itself: nothing recurses.
     fn give_up(&mut self, is_unused: bool) {

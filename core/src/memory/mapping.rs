@@ -23,16 +23,18 @@ use crate::command::slot::{Kind, Rare, Vtable};
 use crate::command::{Command, ToDrivers};
 use crate::context::Context;
 use crate::device::{Device, DeviceKind, DeviceProperties, MemorySpace};
-use crate::driver::{Driver, Notification};
+use crate::driver::{CommandRef, Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UserEvent, Waiter};
 use crate::memory::access::Access;
+use crate::native::panicked;
 use crate::operation::{Body, data_body, drop_state, no_run};
 use crate::queue::enqueue::Request;
 use crate::queue::{Queue, QueueOptions};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 impl Memory {
     /// Registers a mapping; commands that touch the range are refused until it
@@ -145,7 +147,8 @@ impl HostQueue {
     /// Lends the bytes of `access` to the host, without registering a mapping. It is a command like any other: others
     /// wait for its end, and may be enqueued at once. So a thread that enqueues need not be the one to give the bytes
     /// back. `begin` gets the bytes when the command's turn has come, on any thread, with no lock held; or nothing, if
-    /// the turn will never come.
+    /// the turn will never come. It runs inside of the command, which ends when it has returned at the earliest, and must not
+    /// wait: other commands that became ready with this one may come after it. If it panics, the command fails.
     ///
     /// # Errors
     /// If the range is out of bounds or mapped, or belongs to another context, or the context is lost.
@@ -213,6 +216,16 @@ pub struct HostTurn {
 pub struct HostLease {
     bytes: RawArgument,
     command: Option<Command>,
+    begun: Arc<Mutex<Begun>>,
+}
+
+/// Whether what a lease was given to still runs. It runs inside of the command, which does not end before.
+enum Begun {
+    Inside,
+    /// The lease was given back meanwhile.
+    GivenBack(Command, Result<()>),
+    /// It has returned.
+    Left,
 }
 
 // SAFETY: the pointer is to bytes that are the command's alone (or, for a read, that nobody writes), on whichever
@@ -241,9 +254,24 @@ impl HostLease {
         }
     }
 
-    /// Gives them back: the command is over, and how it went.
+    /// Gives them back, and says how it went. The command is over, at the latest when what the lease was given to has returned.
     pub fn finish(mut self, result: Result<()>) {
-        if let Some(command) = self.command.take() {
+        self.give_back(result);
+    }
+
+    fn give_back(&mut self, result: Result<()>) {
+        let Some(command) = self.command.take() else {
+            return;
+        };
+        if crate::process::is_forked() {
+            // Another thread may have had the lock.
+            return std::mem::forget((command, result));
+        }
+        let mut begun = lock(&self.begun);
+        if matches!(*begun, Begun::Inside) {
+            *begun = Begun::GivenBack(command, result);
+        } else {
+            drop(begun);
             end(command, result);
         }
     }
@@ -251,9 +279,7 @@ impl HostLease {
 
 impl Drop for HostLease {
     fn drop(&mut self) {
-        if let Some(command) = self.command.take() {
-            end(command, Err(given_up("a turn of the host")));
-        }
+        self.give_back(Err(given_up("a turn of the host")));
     }
 }
 
@@ -405,8 +431,8 @@ enum Ticket {
 // `Send`.
 unsafe impl Send for Ticket {}
 
-fn lock(ticket: &Mutex<Ticket>) -> std::sync::MutexGuard<'_, Ticket> {
-    ticket.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The reservation's side of a ticket.
@@ -463,18 +489,35 @@ data_body!(Lending, Kind::HostTask, "turn of the host");
 
 /// Hands bytes to the function that they are lent to.
 fn lend(command: Command, bytes: Result<RawArgument>, begin: Option<Begin>) {
-    match (bytes, begin) {
-        (Ok(bytes), Some(begin)) => begin(Some(HostLease {
+    let inside = CommandRef::new(&command);
+    let begun = Arc::new(Mutex::new(Begun::Inside));
+    let lease = match bytes {
+        Ok(bytes) => Some(HostLease {
             bytes,
             command: Some(command),
-        })),
-        (Ok(_), None) => command.finish(Ok(()), &mut ToDrivers),
-        (Err(error), begin) => {
-            if let Some(begin) = begin {
-                begin(None);
-            }
-            command.finish(Err(error), &mut ToDrivers);
+            begun: begun.clone(),
+        }),
+        Err(error) => {
+            *lock(&begun) = Begun::GivenBack(command, Err(error));
+            None
         }
+    };
+    let begin = || {
+        let run = |command: &Command| command.run_inside(|| begin.map(|begin| begin(lease)));
+        // SAFETY: the command is in the lease or in `begun`. Neither gives it away to be ended before `begun` says so, below.
+        unsafe { inside.with(run) }
+    };
+    let began = catch_unwind(AssertUnwindSafe(begin));
+    let given_back = std::mem::replace(&mut *lock(&begun), Begun::Left);
+    match (given_back, began) {
+        (Begun::GivenBack(command, result), Ok(_)) => end(command, result),
+        (Begun::GivenBack(command, _), Err(panic)) => {
+            let error = panicked(command.label(), panic);
+            end(command, Err(error));
+        }
+        // The lease is elsewhere, and ends the command when it is given back.
+        (_, Err(panic)) => resume_unwind(panic),
+        _ => {}
     }
 }
 
@@ -529,11 +572,6 @@ unsafe impl Driver for HostDriver {
             concurrent_commands: 1,
             caller_runs: false,
         }]
-    }
-
-    fn runs_on_waiting_threads(&self) -> bool {
-        let waits = self.waits.as_ref();
-        waits.is_some_and(|driver| driver.runs_on_waiting_threads())
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {

@@ -191,6 +191,10 @@ impl Queue {
             let name = device.as_ref().map_or("host", Device::name);
             crate::trace::name_queue(id, &format!("queue {id} on {name}"));
         }
+        let stepped = match &context {
+            ContextLink::Counted(context) => context.stepped(),
+            ContextLink::Own(context) => context.upgrade().and_then(|context| context.stepped()),
+        };
         let head = Head {
             context_id: match &context {
                 ContextLink::Counted(context) => context.id(),
@@ -213,6 +217,7 @@ impl Queue {
             options,
             dirty: AtomicBool::new(false),
             id,
+            stepped,
             links: Box::new(Links {
                 driver,
                 device,
@@ -256,10 +261,11 @@ impl Queue {
         let end = self.place.progress.end();
         let happened = || self.place.progress.reached(end);
         let _blocking = enter_blocking_wait(false, &happened, hand_over_needed)?;
-        let _seen_to = SeesTo::join(Some(&**self.shared().router()));
+        let driver = self.shared().head().joined();
+        let _seen_to = SeesTo::join(Some(&**driver));
         flush_for([Some(self.place)]);
         let _resumed = polling::while_waiting();
-        let waiter = Waiter::for_queue(self.place, &**self.shared().router(), end);
+        let waiter = Waiter::for_queue(self.place, &**driver, end);
         waiter.join()?;
         if waiter.is_done() {
             Ok(())

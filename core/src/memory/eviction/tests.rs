@@ -3,12 +3,14 @@
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;
 use crate::error::ErrorKind;
+use crate::graph::NodeRequest;
 use crate::memory::{Allocation, Memory, MemoryRef, SpaceId};
 use crate::{
     Access, AccessMode, Context, Device, DeviceKind, DeviceProperties, Driver, Event, MemorySpace,
-    Queue, QueueOptions, Request, Result, UserEvent,
+    Queue, QueueOptions, Recording, Request, Result, UserEvent,
 };
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -38,6 +40,8 @@ struct Far {
     is_in_use: AtomicBool,
     /// True if the driver asks for a command's memory as soon as it is handed over, as drivers do.
     prepares: AtomicBool,
+    /// It panics as it is to write, once.
+    panics: AtomicBool,
     called: Mutex<mpsc::Sender<Call>>,
     may: Mutex<mpsc::Receiver<()>>,
 }
@@ -133,6 +137,7 @@ unsafe impl Driver for Far {
         offset: u64,
         bytes: &[u8],
     ) -> Result<()> {
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "by design");
         self.call(Call::Write);
         let mut allocations = self.allocations.lock().unwrap();
         let to = &mut allocations.get_mut(&address).unwrap()[offset as usize..];
@@ -170,6 +175,7 @@ impl Stage {
             addresses: AtomicU64::new(1),
             is_in_use: AtomicBool::new(false),
             prepares: AtomicBool::new(false),
+            panics: AtomicBool::new(false),
             called: Mutex::new(called),
             may: Mutex::new(may),
         });
@@ -390,6 +396,62 @@ fn nobody_else_waits_for_bytes_that_make_room_and_come_back() {
     for event in [waiting, one, two] {
         event.wait().unwrap();
     }
+}
+
+#[test]
+fn bytes_that_come_back_are_kept_if_the_driver_panics() {
+    let stage = Stage::new();
+    let memory = stage.far_away(7);
+    let held = UserEvent::new();
+    let waiting = stage.use_on(1, &memory, AccessMode::ReadWrite, &[held.event()]);
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    stage.go.send(()).unwrap();
+    allocation(&other, stage.space).unwrap();
+    drop(other);
+    stage.far.panics.store(true, Ordering::Relaxed);
+    let panicked = catch_unwind(AssertUnwindSafe(|| allocation(&memory, stage.space)));
+    assert!(panicked.is_err());
+    assert!(stage.far.allocations.lock().unwrap().is_empty());
+    stage.go.send(()).unwrap();
+    let address = allocation(&memory, stage.space).unwrap().address;
+    assert_eq!(
+        stage.far.allocations.lock().unwrap()[&address],
+        [7_u8; SIZE]
+    );
+    held.complete();
+    stage.ready().unwrap().finish(Ok(()), &mut ToDrivers);
+    waiting.wait().unwrap();
+}
+
+#[test]
+fn a_launch_of_a_graph_keeps_the_memory_of_which_it_uses_no_bytes() {
+    let stage = Stage::new();
+    stage.far.is_in_use.store(true, Ordering::Relaxed);
+    let memory = stage.far_away(7);
+    let address = allocation(&memory, stage.space).unwrap().address;
+    let access = Access {
+        memory: &memory,
+        offset: 0,
+        length: 0,
+        mode: AccessMode::Read,
+    };
+    let request = NodeRequest {
+        accesses: &[access],
+        ..NodeRequest::default()
+    };
+    let (recording, queue) = (Recording::new(&stage.context), &stage.queues[1]);
+    recording.host_task(queue, |_| Ok(()), &request).unwrap();
+    let graph = recording.finish().unwrap();
+    let event = queue.launch_graph(&graph, &[], None).unwrap();
+    let handed_over = stage.ready().unwrap();
+    let other = stage.context.memory(SIZE as u64).unwrap();
+    // Bytes that make room do so at once.
+    stage.go.send(()).unwrap();
+    assert!(allocation(&other, stage.space).is_err());
+    assert_eq!(allocation(&memory, stage.space).unwrap().address, address);
+    handed_over.finish(Ok(()), &mut ToDrivers);
+    event.wait().unwrap();
+    allocation(&other, stage.space).unwrap();
 }
 
 #[test]

@@ -3,8 +3,9 @@
 
 use super::{Queue, QueueInner};
 use crate::buffer::Buffer;
-use crate::element::Element;
+use crate::element::{Element, takes_any_bits};
 use quipu_scheduler::{MemoryRef, Result};
+use std::any::TypeId;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,23 +17,42 @@ const MOST_BYTES: u64 = 16 << 20;
 
 /// Memory that a queue keeps for scratch buffers.
 #[derive(Default)]
-pub(super) struct Kept(Mutex<VecDeque<MemoryRef>>);
+pub(super) struct Kept(Mutex<VecDeque<(Bits, MemoryRef)>>);
+
+/// What the bits in kept memory are values of: one type, or all types that take any bits. Memory is only given to elements of
+/// which its bits are values.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bits {
+    Any,
+    Of(TypeId),
+}
+
+impl Bits {
+    fn of<T: Element>() -> Self {
+        match takes_any_bits::<T>() {
+            true => Self::Any,
+            false => Self::Of(TypeId::of::<T>()),
+        }
+    }
+}
 
 impl Kept {
-    fn take(&self, bytes: u64) -> Option<MemoryRef> {
+    fn take(&self, bits: Bits, bytes: u64) -> Option<MemoryRef> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = kept.iter().rposition(|memory| memory.size() == bytes)?;
-        kept.remove(at)
+        let fits = |(of, memory): &(Bits, MemoryRef)| *of == bits && memory.size() == bytes;
+        let at = kept.iter().rposition(fits)?;
+        let (_, memory) = kept.remove(at)?;
+        Some(memory)
     }
 
-    fn keep(&self, memory: MemoryRef) {
+    fn keep(&self, bits: Bits, memory: MemoryRef) {
         let mut gone = Vec::new();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(memory);
-        let mut bytes: u64 = kept.iter().map(|memory| memory.size()).sum();
+        kept.push_back((bits, memory));
+        let mut bytes: u64 = kept.iter().map(|(_, memory)| memory.size()).sum();
         while kept.len() > MOST_BUFFERS || bytes > MOST_BYTES {
             let Some(first) = kept.pop_front() else { break };
-            bytes -= first.size();
+            bytes -= first.1.size();
             gone.push(first);
         }
         drop(kept);
@@ -42,8 +62,8 @@ impl Kept {
 }
 
 /// A buffer for values that commands hand to later commands of the same algorithm: [`Queue::scratch`]. When it is
-/// dropped, its memory stays with the queue, and the next scratch buffer of the same size takes it; so may the memory
-/// that a clone or a slice of it still names.
+/// dropped, its memory stays with the queue for the next scratch buffer of the same size, unless something else still
+/// holds it: a clone or a slice of the buffer, a mapping, or a recorded graph.
 #[must_use]
 pub struct Scratch<T: Element> {
     buffer: Buffer<T>,
@@ -68,8 +88,14 @@ impl<T: Element> DerefMut for Scratch<T> {
 
 impl<T: Element> Drop for Scratch<T> {
     fn drop(&mut self) {
-        if self.queue.reuses_scratch() && self.memory.content_size().is_none() {
-            self.queue.scratch.keep(self.memory.clone());
+        if !self.queue.reuses_scratch() {
+            return;
+        }
+        // The buffer's handle is one, unless the user has put another in its place.
+        let is_in_buffer = std::ptr::eq(&raw const **self.buffer.memory(), &raw const *self.memory);
+        if self.memory.is_unshared(1 + u64::from(is_in_buffer)) {
+            let bits = Bits::of::<T>();
+            self.queue.scratch.keep(bits, self.memory.clone());
         }
     }
 }
@@ -80,8 +106,9 @@ impl Queue {
     ///
     /// It costs less than [`allocate`](Self::allocate), as an in-order queue keeps the memory of scratch buffers that were dropped
     /// (16 of them and 16 MiB at most). Commands that still use it go first, as with any buffer. A queue whose commands may overtake
-    /// each other allocates new memory, so that its algorithms do not wait for each other. Commands of a
-    /// [recorded graph](crate::Recording) need a buffer of their own, as they run again when the scratch buffer is another's.
+    /// each other allocates new memory, so that its algorithms do not wait for each other. Memory is not kept if a clone, a slice,
+    /// a mapping or a [recorded graph](crate::Recording) has it as the scratch buffer is dropped, or if it has a label or a
+    /// content size. Elements of which some bits are no value, as `bool`, get memory of the same element type alone.
     ///
     /// ```
     /// # use quipu::prelude::*;
@@ -101,7 +128,7 @@ impl Queue {
         // A buffer without elements has memory for one.
         let bytes = bytes.max(size_of::<T>() as u64);
         let kept = match self.shared.reuses_scratch() {
-            true => self.shared.scratch.take(bytes),
+            true => self.shared.scratch.take(Bits::of::<T>(), bytes),
             false => None,
         };
         let buffer = match kept {

@@ -133,3 +133,80 @@ fn what_is_put_in_a_scratch_buffers_place_is_not_kept() {
     queue.fill(&next, 9).unwrap();
     assert_eq!(queue.read(&mine).unwrap().wait().unwrap(), [1, 2, 3, 4]);
 }
+
+#[kernel]
+fn bytes_of_flags(
+    _acc: &impl Accelerator<1>,
+    mut flags: OwnElements<bool>,
+    mut out: OwnElements<u8>,
+) {
+    for ((_, flag), (_, byte)) in flags.each().zip(out.each()) {
+        *byte = u8::from(*flag);
+    }
+}
+
+#[test]
+fn elements_of_which_some_bits_are_no_value_get_no_other_elements_memory() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let bytes = queue.scratch::<u8>(8).unwrap();
+    queue.fill(&bytes, 200).unwrap();
+    drop(bytes);
+    let mut flags = queue.scratch::<bool>(8).unwrap();
+    let mut out = context.allocate::<u8>(8).unwrap();
+    let launch = bytes_of_flags(&mut *flags, &mut out);
+    queue.launch(8, launch).unwrap();
+    assert_eq!(queue.read(&out).unwrap().wait().unwrap(), [0; 8]);
+    // Flags get flags' memory.
+    queue.fill(&flags, true).unwrap();
+    drop(flags);
+    let flags = queue.scratch::<bool>(8).unwrap();
+    assert_eq!(queue.read(&flags).unwrap().wait().unwrap(), [true; 8]);
+    // Bytes get theirs.
+    drop(flags);
+    let bytes = queue.scratch::<u8>(8).unwrap();
+    assert_eq!(queue.read(&bytes).unwrap().wait().unwrap(), [200; 8]);
+}
+
+#[test]
+fn memory_that_something_else_holds_is_not_kept() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    // A mapping.
+    let first = queue.scratch::<u8>(8).unwrap();
+    let guard = queue.map(&first).unwrap().wait().unwrap();
+    drop(first);
+    let next = queue.scratch::<u8>(8).unwrap();
+    queue.fill(&next, 1).unwrap();
+    drop((next, guard));
+    // A clone, by which anything may be set later.
+    let first = queue.scratch::<u8>(64).unwrap();
+    let clone = (*first).clone();
+    drop(first);
+    let three = context.buffer(&[3_u64]).unwrap();
+    clone.set_content_size(Some(&three)).unwrap();
+    let mut next = queue.scratch::<u8>(64).unwrap();
+    queue.write(&mut next, vec![9_u8; 64]).unwrap();
+    assert_eq!(queue.read(&next).unwrap().wait().unwrap(), [9; 64]);
+    assert_ne!(next.label(), clone.label());
+    // A label stays with its own buffer.
+    next.set_label("mine");
+    drop(next);
+    let next = queue.scratch::<u8>(64).unwrap();
+    assert_ne!(next.label(), "mine");
+}
+
+#[test]
+fn memory_of_a_recorded_graph_is_not_kept() {
+    let context = context();
+    let queue = context.queue(&context.fastest()).unwrap();
+    let scratch = queue.scratch::<u8>(8).unwrap();
+    let recording = context.record();
+    recording.on(&queue).fill(&scratch, 7).unwrap();
+    let graph = recording.finish().unwrap();
+    drop(scratch);
+    let next = queue.scratch::<u8>(8).unwrap();
+    queue.fill(&next, 1).unwrap();
+    queue.launch_graph(&graph).unwrap();
+    assert_eq!(queue.read(&next).unwrap().wait().unwrap(), [1; 8]);
+}
