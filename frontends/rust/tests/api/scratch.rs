@@ -185,8 +185,8 @@ fn memory_that_something_else_holds_is_not_kept() {
     drop(first);
     let three = context.buffer(&[3_u64]).unwrap();
     clone.set_content_size(Some(&three)).unwrap();
-    let mut next = queue.scratch::<u8>(64).unwrap();
-    queue.write(&mut next, vec![9_u8; 64]).unwrap();
+    let next = queue.scratch::<u8>(64).unwrap();
+    queue.write(&next, vec![9_u8; 64]).unwrap().wait().unwrap();
     assert_eq!(queue.read(&next).unwrap().wait().unwrap(), [9; 64]);
     assert_ne!(next.label(), clone.label());
     // A label stays with its own buffer.
