@@ -30,7 +30,7 @@ pub struct Networks {
     own_if_local: bool,
 }
 
-/// The address of another node, and the key and ticket for it.
+/// The address of another node, its key, and the session that a connection to it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// Its address.

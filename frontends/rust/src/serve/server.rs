@@ -147,8 +147,8 @@ impl Server {
 
     /// Sets the networks in which this node may dial others for its clients, so that bytes go straight from one to
     /// the other: [`Networks::default`] without it, which is private networks, and this machine only if the node
-    /// listens for no other. With [`Networks::none`] it dials no other node, and bytes for one go by way of the
-    /// client.
+    /// listens for this machine alone. With [`Networks::none`] it dials no other node, and bytes for one go by way of
+    /// the client.
     pub fn peer_networks(mut self, networks: Networks) -> Self {
         self.peers.networks = networks;
         self

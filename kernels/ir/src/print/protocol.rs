@@ -167,10 +167,10 @@ pub enum FaultKind {
     Divergence,
 }
 
-/// The number of `u32`s of a fault record: 0, the site's number and 1, or 0 if nothing went wrong; 1, nothing; 2 and
-/// 3, low half first, the row-major number of the thread in the grid's threads; 4 and 5, the index (of a range its
-/// start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of a range its end, of an
-/// assertion its second value).
+/// The number of `u32`s of a fault record. By number they are: 0, the site's number and 1, or 0 if nothing went
+/// wrong; 1, nothing; 2 and 3, low half first, the row-major number of the thread in the grid's threads; 4 and 5, the
+/// index (of a range its start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of
+/// a range its end, of an assertion its second value).
 pub const FAULT_WORDS: usize = 8;
 
 /// The first fault of a launch.
