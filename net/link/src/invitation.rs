@@ -1,4 +1,4 @@
-//! Invitations: one word that enrols one client, once, for ten minutes.
+//! Invitations: one word that enrols one client, for ten minutes.
 //!
 //! The node keeps, for each, the SHA-256 of its token and until when it is good. A token has 256 random bits, so there is
 //! nothing to be gained from hashing it slowly, and looking its hash up tells nothing about it.

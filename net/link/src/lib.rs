@@ -9,7 +9,7 @@
 //! | [`nodes`] | the nodes that a client has paired with |
 //! | [`clients`] | the clients that a node has enrolled |
 //! | [`rights`] | a client's rights at a node |
-//! | [`invitation`] | invitations: one word that enrols one client, once, for ten minutes |
+//! | [`invitation`] | invitations: one word that enrols one client, for ten minutes |
 //! | [`connection`] | frames over TLS over TCP |
 //! | [`compression`] | the choice of compression for large transfers |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
@@ -30,7 +30,7 @@
 //! 2. A client has a node's fingerprint from an invitation, and dials that key only. It sends nothing before the key has
 //!    proved itself.
 //! 3. A node has a client's fingerprint from an enrolment. It reads nothing of a client that has none.
-//! 4. An invitation is good once, for ten minutes, and for enrolment only; the node keeps a hash of it. A thief of
+//! 4. An invitation is good for one client, for ten minutes, and for enrolment only; the node keeps a hash of it. A thief of
 //!    the node's files gets no invitation out of them.
 //!
 //! # Which cryptography
