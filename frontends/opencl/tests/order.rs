@@ -456,6 +456,49 @@ fn commands_of_a_profiled_in_order_queue_do_not_overlap() {
 }
 
 #[test]
+fn an_offset_may_be_any_that_numbers_of_work_items_have_room_for() {
+    if !compiles() {
+        return;
+    }
+    let setup = Setup::new();
+    let text = "kernel void k(global ulong *x) { x[get_global_id(0) - get_global_offset(0)] = get_global_id(0); }";
+    let kernel = setup.kernel(text, "k");
+    let buffer = setup.buffer(&[0_u64; 4]);
+    ok(set(kernel, 0, &buffer));
+    let launch = |offset: usize| {
+        let global = 4;
+        // SAFETY: one number each.
+        unsafe {
+            clEnqueueNDRangeKernel()(
+                setup.queue,
+                kernel,
+                1,
+                &raw const offset,
+                &raw const global,
+                null(),
+                0,
+                null(),
+                null_mut(),
+            )
+        }
+    };
+    // Back and forth, for a kernel keeps its last launch.
+    for offset in [
+        1_u64 << 31,
+        0,
+        (1 << 32) - 2,
+        (1 << 31) - 4,
+        1 << 40,
+        u64::MAX - 4,
+    ] {
+        ok(launch(offset as usize));
+        let expected: Vec<u64> = (offset..offset + 4).collect();
+        assert_eq!(setup.read::<u64>(buffer, 4), expected);
+    }
+    assert_eq!(launch(usize::MAX - 2), CL_INVALID_GLOBAL_OFFSET);
+}
+
+#[test]
 fn nothing_is_as_good_as_anything() {
     let setup = Setup::with(0);
     let buffer = setup.buffer(&[4; COUNT]);
