@@ -190,6 +190,65 @@ fn an_event_of_an_in_order_queue_stands_for_all_before_it() {
 }
 
 #[test]
+fn queues_order_each_other_by_events_alone() {
+    let setup = Setup::with(0);
+    // SAFETY: the context's device.
+    let other =
+        made(|code| unsafe { clCreateCommandQueue()(setup.context, setup.device, 0, code) });
+    let (buffer, copied) = (setup.buffer(&[0; COUNT]), setup.buffer(&[0; COUNT]));
+    let values = [7; COUNT];
+    let gate = user(&setup);
+    let fill = |queue, at: usize, value: i32| {
+        // SAFETY: four bytes of pattern.
+        ok(unsafe {
+            clEnqueueFillBuffer()(
+                queue,
+                buffer,
+                (&raw const value).cast(),
+                4,
+                at * 4,
+                4,
+                0,
+                null(),
+                null_mut(),
+            )
+        });
+    };
+    let copy = |queue| {
+        // SAFETY: both have as many bytes.
+        ok(unsafe {
+            clEnqueueCopyBuffer()(queue, buffer, copied, 0, 0, BYTES, 0, null(), null_mut())
+        });
+    };
+    let first = write(setup.queue, buffer, values.as_ptr(), &[gate]);
+    fill(setup.queue, 0, 8);
+    for value in 1..100 {
+        fill(other, 1, value);
+    }
+    copy(other);
+    fill(other, 1, 100);
+    let (done, is_done) = channel();
+    let finishing = std::thread::spawn({
+        let other = other.expose_provenance();
+        move || {
+            // SAFETY: a handle.
+            ok(unsafe { clFinish()(std::ptr::with_exposed_provenance_mut(other)) });
+            done.send(()).unwrap();
+        }
+    });
+    let finished = is_done.recv_timeout(LONG);
+    let before = status(first);
+    complete(gate);
+    finishing.join().unwrap();
+    assert_eq!(finished, Ok(()));
+    assert!(before > CL_COMPLETE);
+    setup.finish();
+    // Each queue keeps its own order.
+    assert_eq!(setup.read::<i32>(copied, COUNT)[1], 99);
+    assert_eq!(setup.read::<i32>(buffer, COUNT)[..3], [8, 7, 7]);
+}
+
+#[test]
 fn a_failure_stays_with_its_event() {
     let setup = Setup::with(0);
     let buffer = setup.buffer(&[5; COUNT]);

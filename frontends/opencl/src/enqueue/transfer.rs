@@ -200,7 +200,7 @@ impl Copy {
         })
     }
 
-    fn accesses(&self, queue: &Queue) -> (Access<'_>, Access<'_>) {
+    fn accesses(&self, mode_of: impl Fn(AccessMode) -> AccessMode) -> (Access<'_>, Access<'_>) {
         // What is between the rows stays.
         let rows = self.steps.iter().map(|step| step.count).product::<u64>();
         let mode = match rows * self.row == self.destination.length {
@@ -209,7 +209,7 @@ impl Copy {
         };
         (
             self.source.access(AccessMode::Read),
-            self.destination.access(queue.mode(mode)),
+            self.destination.access(mode_of(mode)),
         )
     }
 
@@ -225,7 +225,7 @@ impl Copy {
         if self.row == 0 {
             return command.core_nothing();
         }
-        let (source, destination) = self.accesses(&command.queue);
+        let (source, destination) = self.accesses(|mode| command.queue.mode(mode));
         let (queue, waits) = (&command.queue.core, &command.waits);
         queue
             .copy(source, destination, self.row, &self.steps, waits)
@@ -241,7 +241,7 @@ impl Copy {
         if self.row == 0 {
             return Ok(recording.marker(&queue.core, after)?);
         }
-        let (source, destination) = self.accesses(queue);
+        let (source, destination) = self.accesses(|mode| queue.recorded_mode(mode));
         recording
             .copy(
                 &queue.core,
@@ -344,7 +344,7 @@ impl Fill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let mode = |mode| queue.mode(mode);
+        let mode = |mode| queue.recorded_mode(mode);
         let queue = &queue.core;
         if self.destination.length == 0 {
             return Ok(recording.marker(queue, after)?);
