@@ -249,6 +249,47 @@ fn queues_order_each_other_by_events_alone() {
 }
 
 #[test]
+fn a_fill_has_the_times_of_all_its_pieces() {
+    let setup = Setup::new();
+    const LARGE: usize = 16 << 20;
+    let buffer = setup.buffer(&vec![0_u8; LARGE]);
+    let pattern = [3_u8; 128];
+    let took = |pattern_bytes: usize, bytes: usize| {
+        let mut event = null_mut();
+        // SAFETY: so many bytes of pattern.
+        ok(unsafe {
+            clEnqueueFillBuffer()(
+                setup.queue,
+                buffer,
+                pattern.as_ptr().cast(),
+                pattern_bytes,
+                0,
+                bytes,
+                0,
+                null(),
+                &raw mut event,
+            )
+        });
+        setup.finish();
+        let [start, end] = [CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END].map(|name| {
+            let mut time = 0_u64;
+            // SAFETY: room for a time.
+            ok(unsafe {
+                clGetEventProfilingInfo()(event, name, 8, (&raw mut time).cast(), null_mut())
+            });
+            time
+        });
+        end - start
+    };
+    // A piece of the large one is as much as this many times.
+    let least = (0..20).map(|_| took(16, 1 << 12)).min().unwrap();
+    for pattern_bytes in [32, 64, 128] {
+        let time = took(pattern_bytes, LARGE);
+        assert!(time > least, "{pattern_bytes}: {time} and {least}");
+    }
+}
+
+#[test]
 fn a_failure_stays_with_its_event() {
     let setup = Setup::with(0);
     let buffer = setup.buffer(&[5; COUNT]);

@@ -319,15 +319,17 @@ impl Fill {
         })
     }
 
-    fn enqueue(&self, command: &Command) -> Result<Event> {
+    /// Gives also the events that tell its times, if it is made of several fills.
+    fn enqueue(&self, command: &Command) -> Result<(Event, Waits)> {
         if self.destination.length == 0 {
-            return command.core_nothing();
+            return Ok((command.core_nothing()?, Waits::new()));
         }
         let mode = |mode| command.queue.mode(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         if self.pattern.len() <= SHORT_PATTERN {
             let destination = self.destination.access(mode(AccessMode::Overwrite));
-            return Ok(queue.fill(destination, &self.pattern, waits)?);
+            let fill = queue.fill(destination, &self.pattern, waits)?;
+            return Ok((fill, Waits::new()));
         }
         let mut ends = Waits::new();
         for (part, pattern, steps) in self.pieces() {
@@ -335,7 +337,7 @@ impl Fill {
             let row = pattern.len() as u64;
             ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
         }
-        Ok(queue.marker(&ends)?)
+        Ok((queue.marker(&ends)?, ends))
     }
 
     pub(crate) fn record(
@@ -625,7 +627,7 @@ pub(crate) unsafe extern "C" fn enqueue_fill_buffer(
         let fill = unsafe { Fill::new(&queue, buffer, (pattern, pattern_size), offset, size) }?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        let core = fill.enqueue(&command)?;
-        command.give(core, CL_COMMAND_FILL_BUFFER)
+        let (core, pieces) = fill.enqueue(&command)?;
+        command.give_timed(core, pieces, CL_COMMAND_FILL_BUFFER)
     })
 }
