@@ -708,11 +708,12 @@ impl Drop for Memory {
 
 /// Where the host's bytes of an object are to be: how far into a stretch of how many bytes (a power of two).
 ///
-/// All are in lines of their own. Large ones, which an allocator would put at the same place of a page each, have places
-/// in a page that differ from those of the objects around them in number: a processor takes a load for one of what was just
-/// stored if their addresses agree in the twelve lowest bits, and waits, as in a stencil from one object to another.
+/// All are in lines of their own, and begin where the largest type of OpenCL C may. Large ones, which an allocator would put
+/// at the same place of a page each, have places in a page that differ from those of the objects around them in number: a
+/// processor takes a load for one of what was just stored if their addresses agree in the twelve lowest bits, and waits, as in
+/// a stencil from one object to another.
 fn place_of(id: u64, size: u64) -> (usize, usize) {
-    const LINE: usize = 64;
+    const LINE: usize = 128;
     const PAGE: usize = 4096;
     const PLACES: u64 = 16;
     /// For less than this a page more would be too much.
@@ -769,7 +770,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(place_of(3, (1 << 18) - 1), (64, 0));
+        assert_eq!(place_of(3, (1 << 18) - 1), (128, 0));
     }
 
     #[test]

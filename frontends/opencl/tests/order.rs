@@ -599,6 +599,47 @@ fn an_offset_may_be_any_that_numbers_of_work_items_have_room_for() {
 }
 
 #[test]
+fn buffers_are_aligned_as_the_device_says() {
+    let setup = Setup::new();
+    let mut bits: cl_uint = 0;
+    // SAFETY: room for a number.
+    ok(unsafe {
+        clGetDeviceInfo()(
+            setup.device,
+            CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+            size_of::<cl_uint>(),
+            (&raw mut bits).cast(),
+            null_mut(),
+        )
+    });
+    // Not one by one, for an allocator puts many at what is more than they need.
+    let buffers = (1..40).flat_map(|at| [at, 64 * at, 1000 * at, 20_000 * at]);
+    for bytes in buffers {
+        // SAFETY: where the codes go; the mapping is only looked at.
+        let mapped = unsafe {
+            let buffer = made(|code| {
+                clCreateBuffer()(setup.context, CL_MEM_READ_WRITE, bytes, null_mut(), code)
+            });
+            made(|code| {
+                clEnqueueMapBuffer()(
+                    setup.queue,
+                    buffer,
+                    CL_TRUE,
+                    CL_MAP_READ,
+                    0,
+                    bytes,
+                    0,
+                    null(),
+                    null_mut(),
+                    code,
+                )
+            })
+        };
+        assert_eq!(mapped.addr() % (bits as usize / 8), 0, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn nothing_is_as_good_as_anything() {
     let setup = Setup::with(0);
     let buffer = setup.buffer(&[4; COUNT]);
