@@ -19,6 +19,7 @@ use crate::operation::{
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
 use std::any::Any;
+use std::sync::atomic::Ordering;
 
 impl Queue {
     /// Launches a native kernel over `groups` work-groups. With no groups,
@@ -226,6 +227,14 @@ impl Queue {
             ..Request::default()
         };
         self.enqueue(BarrierBody, 1, &request)
+    }
+
+    /// Has each command of the queue that is enqueued from now on begin after the one before it has ended, if the queue is
+    /// in-order: as [`QueueOptions::one_at_a_time`](crate::QueueOptions::one_at_a_time). A thread that enqueues
+    /// has to be ordered after this call for it to count.
+    pub fn run_one_at_a_time(&self) {
+        let head = self.shared().head();
+        head.one_at_a_time.store(true, Ordering::Relaxed);
     }
 
     /// True if the caller orders commands of which one writes bytes that another accesses.

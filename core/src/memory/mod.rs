@@ -706,12 +706,12 @@ impl Drop for Memory {
 
 /// The place of the host's bytes of an object: the size of a stretch (a power of two), and the offset in it.
 ///
-/// All are in lines of their own. An allocator would put each large one at the same place of a page. So large ones have
+/// All are in lines of their own, and begin where the largest type of OpenCL C may. An allocator would put each large one at the same place of a page. So large ones have
 /// places in a page that differ from those of the objects with neighbouring numbers. A processor takes a load for one of
 /// bytes that were just stored if the twelve lowest bits of their addresses agree, and waits, as in a stencil from one
 /// object to another.
 fn place_of(id: u64, size: u64) -> (usize, usize) {
-    const LINE: usize = 64;
+    const LINE: usize = 128;
     const PAGE: usize = 4096;
     const PLACES: u64 = 16;
     /// For less than this a page more would be too much.
@@ -768,7 +768,7 @@ mod tests {
                 );
             }
         }
-        assert_eq!(place_of(3, (1 << 18) - 1), (64, 0));
+        assert_eq!(place_of(3, (1 << 18) - 1), (128, 0));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use quipu_scheduler::memory::mapping::HostQueue;
 use quipu_scheduler::{Failures, Phase};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) struct Context {
@@ -70,7 +71,10 @@ impl Drop for Callbacks {
 
 /// The queues of a context, for what waits for all commands of it.
 #[derive(Default)]
-pub(crate) struct Queues(Mutex<InUse>);
+pub(crate) struct Queues {
+    in_use: Mutex<InUse>,
+    are_several: AtomicBool,
+}
 
 #[derive(Default)]
 struct InUse {
@@ -83,12 +87,26 @@ struct InUse {
 
 impl Queues {
     fn in_use(&self) -> MutexGuard<'_, InUse> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a queue, and gives it a number.
-    pub(crate) fn add(&self, queue: &quipu_scheduler::Queue) -> u64 {
+    /// True if there have been several at a time, on the host. OpenCL has a program order them by events alone. Then hazards
+    /// do not order commands of in-order queues, which run one at a time: hazards would order the queues, too.
+    pub(crate) fn are_several(&self) -> bool {
+        self.are_several.load(Ordering::Acquire)
+    }
+
+    /// Adds a queue, and gives it a number. From the second on, in-order queues run their commands one at a time where the
+    /// program alone orders queues: see [`are_several`](Self::are_several).
+    pub(crate) fn add(&self, queue: &quipu_scheduler::Queue, is_on_host: bool) -> u64 {
         let mut in_use = self.in_use();
+        if is_on_host && !(in_use.queues.is_empty() && in_use.left.is_empty()) {
+            for other in in_use.queues.values() {
+                other.run_one_at_a_time();
+            }
+            queue.run_one_at_a_time();
+            self.are_several.store(true, Ordering::Release);
+        }
         let number = in_use.next;
         in_use.next += 1;
         in_use.queues.insert(number, queue.clone());

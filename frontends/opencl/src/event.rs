@@ -16,8 +16,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Event {
     pub(crate) core: quipu_scheduler::Event,
-    /// What tells its times, where that is another event.
-    timed: Option<quipu_scheduler::Event>,
+    /// What tells its times, where those are other events: of all the pieces that the command is made of.
+    timed: Waits,
     /// For commands of other queues: over when all before it in its queue are, too.
     turn: OnceLock<quipu_scheduler::Event>,
     context: Ref<Context>,
@@ -39,7 +39,7 @@ impl Event {
     /// The event of a command that was just enqueued.
     pub(crate) fn of_command(
         core: quipu_scheduler::Event,
-        timed: Option<quipu_scheduler::Event>,
+        timed: Waits,
         queue: &Ref<Queue>,
         command: cl_command_type,
     ) -> Result<Ref<Self>> {
@@ -189,7 +189,7 @@ pub(crate) unsafe extern "C" fn create_user_event(
         let user = UserEvent::new();
         let event = Ref::new(Event {
             core: user.event(),
-            timed: None,
+            timed: Waits::new(),
             turn: OnceLock::new(),
             context,
             queue: None,
@@ -281,19 +281,26 @@ pub(crate) unsafe extern "C" fn get_event_profiling_info(
             .queue
             .as_ref()
             .is_some_and(|queue| queue.is_profiled());
-        let profile = event
-            .timed
-            .as_ref()
-            .unwrap_or(&event.core)
-            .profile()
+        let pieces = match &event.timed[..] {
+            [] => std::slice::from_ref(&event.core),
+            pieces => pieces,
+        };
+        let profiles = pieces.iter().map(quipu_scheduler::Event::profile);
+        let profiles: Option<SmallVec<[_; 4]>> = profiles.collect();
+        let profiles = profiles
             .filter(|_| is_profiled && event.execution_status() == CL_COMPLETE)
             .ok_or(Code(CL_PROFILING_INFO_NOT_AVAILABLE))?;
-        answer.value::<cl_ulong>(match name {
-            CL_PROFILING_COMMAND_QUEUED => profile.queued_ns,
-            CL_PROFILING_COMMAND_SUBMIT => profile.submitted_ns,
-            CL_PROFILING_COMMAND_START => profile.started_ns,
-            CL_PROFILING_COMMAND_END | CL_PROFILING_COMMAND_COMPLETE => profile.ended_ns,
+        let profiles = profiles.iter();
+        // From the first piece that starts to the last that ends.
+        let time = match name {
+            CL_PROFILING_COMMAND_QUEUED => profiles.map(|piece| piece.queued_ns).min(),
+            CL_PROFILING_COMMAND_SUBMIT => profiles.map(|piece| piece.submitted_ns).min(),
+            CL_PROFILING_COMMAND_START => profiles.map(|piece| piece.started_ns).min(),
+            CL_PROFILING_COMMAND_END | CL_PROFILING_COMMAND_COMPLETE => {
+                profiles.map(|piece| piece.ended_ns).max()
+            }
             _ => return fail(CL_INVALID_VALUE),
-        })
+        };
+        answer.value::<cl_ulong>(time.unwrap_or_default())
     })
 }

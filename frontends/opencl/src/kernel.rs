@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::program::{Built, Program};
 use crate::sampler::Sampler;
 use opencl_sys::*;
-use quipu_clc::{KernelInfo, LinkedKernel, MemoryAccess, ParameterKind};
+use quipu_clc::{Grid, KernelInfo, LinkedKernel, MemoryAccess, ParameterKind};
 use quipu_kernel_ir::{KernelText, TextLanguage};
 use quipu_scheduler::access::Argument as PackedArgument;
 use quipu_scheduler::{CodeKey, ErrorKind, KernelAttributes, Passed, PortableKernel};
@@ -57,8 +57,8 @@ pub(crate) struct KernelCode {
     /// Tells the code from that of other kernels.
     pub(crate) number: u64,
     portable: OnceLock<Portable>,
-    /// The size of work-group of the last launch, and what was compiled for it.
-    last: Mutex<Option<([u32; 3], Arc<quipu_clc::Kernel>)>>,
+    /// The size of work-group of the last launch, whether that was wide, and what was compiled for it.
+    last: Mutex<Option<([u32; 3], bool, Arc<quipu_clc::Kernel>)>>,
 }
 
 /// A [`KernelText`] or a [`LinkedKernel`].
@@ -155,21 +155,22 @@ impl KernelCode {
         })
     }
 
-    /// The kernel for work-groups of a size, compiled if it is not yet.
-    pub(crate) fn compiled(&self, local: [u32; 3]) -> Result<Arc<quipu_clc::Kernel>> {
+    /// The kernel for a launch, compiled if it is not yet.
+    pub(crate) fn compiled(&self, grid: &Grid) -> Result<Arc<quipu_clc::Kernel>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((size, kernel)) = &*last
-            && *size == local
+        let (local, is_wide) = (grid.local_size, grid.is_wide());
+        if let Some((size, was_wide, kernel)) = &*last
+            && (*size, *was_wide) == (local, is_wide)
         {
             return Ok(kernel.clone());
         }
         let program = self.built.program.as_ref();
         let program = program.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))?;
-        let compiled = program.compile(self.name, local).map_err(|error| {
+        let compiled = program.compile_for_grid(self.name, grid).map_err(|error| {
             tracing::error!(kernel = self.name, "{error}");
             Code(CL_OUT_OF_RESOURCES)
         })?;
-        *last = Some((local, compiled.clone()));
+        *last = Some((local, is_wide, compiled.clone()));
         Ok(compiled)
     }
 }

@@ -42,9 +42,18 @@ impl Queue {
 
     /// How a command of this queue that accesses memory so is ordered with others.
     ///
-    /// An out-of-order queue orders nothing but what the program says. So its commands count as readers, which do not wait for
-    /// each other, where no bytes have to be brought anywhere: the memory is then only kept for them.
+    /// An out-of-order queue orders nothing but what the program says, and several queues order each other by events alone. So
+    /// their commands count as readers, which do not wait for each other, where no bytes have to be brought anywhere: the
+    /// memory is then only kept for them. In-order queues then run their commands one at a time.
     pub(crate) fn mode(&self, mode: AccessMode) -> AccessMode {
+        match self.context.queues.are_several() {
+            true => AccessMode::Read,
+            false => self.recorded_mode(mode),
+        }
+    }
+
+    /// The same of a command in a command buffer, where hazards order those of an in-order queue.
+    pub(crate) fn recorded_mode(&self, mode: AccessMode) -> AccessMode {
         match self.is_out_of_order() && self.context.is_on_host {
             true => AccessMode::Read,
             false => mode,
@@ -81,7 +90,7 @@ fn make(
         CL_INVALID_QUEUE_PROPERTIES,
     )?;
     let in_order = properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0;
-    let hazards = match !in_order && context.is_on_host {
+    let hazards = match context.is_on_host {
         // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in the host's space alone.
         true => unsafe { Hazards::of_caller() },
         false => Hazards::default(),
@@ -97,7 +106,7 @@ fn make(
     };
     let core = context.core.queue(&device.core, options)?;
     let queue = Ref::new(Queue {
-        number: context.queues.add(&core),
+        number: context.queues.add(&core, context.is_on_host),
         last_of_host_memory: Mutex::default(),
         core,
         context,

@@ -53,11 +53,78 @@ fn an_option_that_is_none_has_a_code_of_its_own() {
         "-cl-fast-relaxed-math -cl-mad-enable -cl-no-signed-zeros -cl-finite-math-only",
         "-cl-single-precision-constant -cl-fp32-correctly-rounded-divide-sqrt",
         "-cl-unsafe-math-optimizations -D A=1 -DB -I . -Werror",
+        "-cl-std=CL2.1 -fno-alias -ffp-contract=off -gline-tables-only -g -s \"a file.cl\"",
+        "-cl-std=CL2.2 -fno-bin-amdil -fbin-source -fbin-llvmir -fbin-amdil -fbin-as -I /a\\ b -DS=\\\"ab\\\"",
         "-cl-nv-verbose -cl-amd-media-ops -fno-bin-source -save-temps -x clc -m64 -D A=1 -U A",
     ];
     for options in good {
         let (_, code, log) = setup.try_build(text, options);
         assert_eq!((code, log.as_str()), (CL_SUCCESS, ""), "{options}");
+    }
+}
+
+#[test]
+fn a_binary_needs_no_file_that_its_text_includes() {
+    let setup = Setup::new();
+    let folder = std::env::temp_dir().join(format!("quipu-included-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("value.h"), "#define VALUE 5\n").unwrap();
+    let text = new("#include <value.h>\nkernel void k(global int *x) { *x = VALUE; }");
+    let (program, code, log) = setup.try_build(&text, &format!("-I {}", folder.display()));
+    assert_eq!(code, CL_SUCCESS, "{log}");
+    std::fs::remove_dir_all(&folder).unwrap();
+    // SAFETY: room for one size, one pointer, and so many bytes; one device; a text that ends with a zero.
+    unsafe {
+        let mut size = 0_usize;
+        let room = (&raw mut size).cast();
+        ok(clGetProgramInfo()(
+            program,
+            CL_PROGRAM_BINARY_SIZES,
+            8,
+            room,
+            std::ptr::null_mut(),
+        ));
+        let mut binary = vec![0_u8; size];
+        let mut place = binary.as_mut_ptr();
+        let room = (&raw mut place).cast();
+        ok(clGetProgramInfo()(
+            program,
+            CL_PROGRAM_BINARIES,
+            8,
+            room,
+            std::ptr::null_mut(),
+        ));
+        let mut bytes = binary.as_ptr();
+        let again = made(|code| {
+            clCreateProgramWithBinary()(
+                setup.context,
+                1,
+                &raw const setup.device,
+                &raw const size,
+                &raw mut bytes,
+                std::ptr::null_mut(),
+                code,
+            )
+        });
+        ok(clBuildProgram()(
+            again,
+            1,
+            &raw const setup.device,
+            std::ptr::null(),
+            None,
+            std::ptr::null_mut(),
+        ));
+        let kernel = made(|code| clCreateKernel()(again, c"k".as_ptr(), code));
+        let buffer = setup.buffer(&[0_i32]);
+        assert_eq!(set(kernel, 0, &buffer), CL_SUCCESS);
+        ok(clEnqueueTask()(
+            setup.queue,
+            kernel,
+            0,
+            std::ptr::null(),
+            std::ptr::null_mut(),
+        ));
+        assert_eq!(setup.read::<i32>(buffer, 1), [5]);
     }
 }
 

@@ -190,6 +190,106 @@ fn an_event_of_an_in_order_queue_stands_for_all_before_it() {
 }
 
 #[test]
+fn queues_order_each_other_by_events_alone() {
+    let setup = Setup::with(0);
+    // SAFETY: the context's device.
+    let other =
+        made(|code| unsafe { clCreateCommandQueue()(setup.context, setup.device, 0, code) });
+    let (buffer, copied) = (setup.buffer(&[0; COUNT]), setup.buffer(&[0; COUNT]));
+    let values = [7; COUNT];
+    let gate = user(&setup);
+    let fill = |queue, at: usize, value: i32| {
+        // SAFETY: four bytes of pattern.
+        ok(unsafe {
+            clEnqueueFillBuffer()(
+                queue,
+                buffer,
+                (&raw const value).cast(),
+                4,
+                at * 4,
+                4,
+                0,
+                null(),
+                null_mut(),
+            )
+        });
+    };
+    let copy = |queue| {
+        // SAFETY: both have as many bytes.
+        ok(unsafe {
+            clEnqueueCopyBuffer()(queue, buffer, copied, 0, 0, BYTES, 0, null(), null_mut())
+        });
+    };
+    let first = write(setup.queue, buffer, values.as_ptr(), &[gate]);
+    fill(setup.queue, 0, 8);
+    for value in 1..100 {
+        fill(other, 1, value);
+    }
+    copy(other);
+    fill(other, 1, 100);
+    let (done, is_done) = channel();
+    let finishing = std::thread::spawn({
+        let other = other.expose_provenance();
+        move || {
+            // SAFETY: a handle.
+            ok(unsafe { clFinish()(std::ptr::with_exposed_provenance_mut(other)) });
+            done.send(()).unwrap();
+        }
+    });
+    let finished = is_done.recv_timeout(LONG);
+    let before = status(first);
+    complete(gate);
+    finishing.join().unwrap();
+    assert_eq!(finished, Ok(()));
+    assert!(before > CL_COMPLETE);
+    setup.finish();
+    // Each queue keeps its own order.
+    assert_eq!(setup.read::<i32>(copied, COUNT)[1], 99);
+    assert_eq!(setup.read::<i32>(buffer, COUNT)[..3], [8, 7, 7]);
+}
+
+#[test]
+fn a_fill_has_the_times_of_all_its_pieces() {
+    let setup = Setup::new();
+    const LARGE: usize = 16 << 20;
+    let buffer = setup.buffer(&vec![0_u8; LARGE]);
+    let pattern = [3_u8; 128];
+    let took = |pattern_bytes: usize, bytes: usize| {
+        let mut event = null_mut();
+        // SAFETY: so many bytes of pattern.
+        ok(unsafe {
+            clEnqueueFillBuffer()(
+                setup.queue,
+                buffer,
+                pattern.as_ptr().cast(),
+                pattern_bytes,
+                0,
+                bytes,
+                0,
+                null(),
+                &raw mut event,
+            )
+        });
+        setup.finish();
+        let [start, end] = [CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END].map(|name| {
+            let mut time = 0_u64;
+            // SAFETY: room for a time.
+            ok(unsafe {
+                clGetEventProfilingInfo()(event, name, 8, (&raw mut time).cast(), null_mut())
+            });
+            time
+        });
+        end - start
+    };
+    // A piece of the large one is as much as this many times.
+    let least = (0..20).map(|_| took(16, 1 << 12)).min().unwrap();
+    for pattern_bytes in [32, 64, 128] {
+        let time = took(pattern_bytes, LARGE);
+        assert!(time > least, "{pattern_bytes}: {time} and {least}");
+    }
+}
+
+#[test]
 fn a_failure_stays_with_its_event() {
     let setup = Setup::with(0);
     let buffer = setup.buffer(&[5; COUNT]);
@@ -452,6 +552,90 @@ fn commands_of_a_profiled_in_order_queue_do_not_overlap() {
             assert!(time(CL_PROFILING_COMMAND_START) >= before);
             before = time(CL_PROFILING_COMMAND_END);
         }
+    }
+}
+
+#[test]
+fn an_offset_may_be_any_that_numbers_of_work_items_have_room_for() {
+    if !compiles() {
+        return;
+    }
+    let setup = Setup::new();
+    let text = "kernel void k(global ulong *x) { x[get_global_id(0) - get_global_offset(0)] = get_global_id(0); }";
+    let kernel = setup.kernel(text, "k");
+    let buffer = setup.buffer(&[0_u64; 4]);
+    ok(set(kernel, 0, &buffer));
+    let launch = |offset: usize| {
+        let global = 4;
+        // SAFETY: one number each.
+        unsafe {
+            clEnqueueNDRangeKernel()(
+                setup.queue,
+                kernel,
+                1,
+                &raw const offset,
+                &raw const global,
+                null(),
+                0,
+                null(),
+                null_mut(),
+            )
+        }
+    };
+    // Back and forth, for a kernel keeps its last launch.
+    for offset in [
+        1_u64 << 31,
+        0,
+        (1 << 32) - 2,
+        (1 << 31) - 4,
+        1 << 40,
+        u64::MAX - 4,
+    ] {
+        ok(launch(offset as usize));
+        let expected: Vec<u64> = (offset..offset + 4).collect();
+        assert_eq!(setup.read::<u64>(buffer, 4), expected);
+    }
+    assert_eq!(launch(usize::MAX - 2), CL_INVALID_GLOBAL_OFFSET);
+}
+
+#[test]
+fn buffers_are_aligned_as_the_device_says() {
+    let setup = Setup::new();
+    let mut bits: cl_uint = 0;
+    // SAFETY: room for a number.
+    ok(unsafe {
+        clGetDeviceInfo()(
+            setup.device,
+            CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+            size_of::<cl_uint>(),
+            (&raw mut bits).cast(),
+            null_mut(),
+        )
+    });
+    // Not one by one, for an allocator puts many at what is more than they need.
+    let buffers = (1..40).flat_map(|at| [at, 64 * at, 1000 * at, 20_000 * at]);
+    for bytes in buffers {
+        // SAFETY: where the codes go; the mapping is only looked at.
+        let mapped = unsafe {
+            let buffer = made(|code| {
+                clCreateBuffer()(setup.context, CL_MEM_READ_WRITE, bytes, null_mut(), code)
+            });
+            made(|code| {
+                clEnqueueMapBuffer()(
+                    setup.queue,
+                    buffer,
+                    CL_TRUE,
+                    CL_MAP_READ,
+                    0,
+                    bytes,
+                    0,
+                    null(),
+                    null_mut(),
+                    code,
+                )
+            })
+        };
+        assert_eq!(mapped.addr() % (bits as usize / 8), 0, "{bytes} bytes");
     }
 }
 

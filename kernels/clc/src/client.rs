@@ -194,20 +194,25 @@ impl Described {
     }
 }
 
-/// What the compiler says of a text.
-pub(crate) fn describe(source: &str, options: &[String]) -> Result<Described, ClcError> {
+/// What the compiler says of a text, of which kernels are wanted for launches with wide offsets or for others.
+pub(crate) fn describe(
+    source: &str,
+    options: &[String],
+    is_wide: bool,
+) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let key = match is_whole(source) {
         true => Some(source.to_owned()),
         false => preprocessed(tools, source, None, options),
     };
-    let said = format!("{options:?}");
+    let said = format!("{options:?} {is_wide}");
     let key = key.map(|text| Key::new(identity(tools), &said, &text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
         options: options.to_vec(),
         library: cache_folder(),
+        is_wide,
     };
     Described::of(ask(key.as_ref(), &request, &[])?)
 }
@@ -318,13 +323,14 @@ fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
 }
 
 /// What [`describe`] says, of a program that is bitcode.
-pub(crate) fn read(bitcode: &[u8]) -> Result<Described, ClcError> {
+pub(crate) fn read(bitcode: &[u8], is_wide: bool) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let request = Request::Read {
         tools: tools.clone(),
         library: cache_folder(),
+        is_wide,
     };
-    let key = bitcode_key(tools, "read", bitcode);
+    let key = bitcode_key(tools, &format!("read {is_wide}"), bitcode);
     Described::of(ask(Some(&key), &request, bitcode)?)
 }
 

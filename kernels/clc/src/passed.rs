@@ -45,7 +45,7 @@ impl Program {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn compile_for(&self, name: &str, passed: &Passed) -> Result<Arc<Kernel>, Arc<ClcError>> {
-        self.compile(name, grid(passed)?.local_size)
+        self.compile_for_grid(name, &grid(passed)?)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::client::{self, ClcError, Described};
 use crate::compiler::Output;
+use crate::includes::with_includes;
 use crate::metadata::KernelInfo;
 use crate::options;
-use crate::run::{Kernel, Variables};
+use crate::run::{Grid, Kernel, Variables};
 use crate::spirv::SpirV;
 use std::collections::HashMap;
 use std::fmt;
@@ -91,8 +92,31 @@ impl Unit {
     }
 }
 
+/// What a program was read from.
+enum Origin {
+    Text {
+        source: String,
+        options: Vec<String>,
+    },
+    Unit(Vec<u8>),
+}
+
+impl Origin {
+    fn read(&self, is_wide: bool) -> Result<Described, ClcError> {
+        match self {
+            Self::Text { source, options } => client::describe(source, options, is_wide),
+            Self::Unit(bitcode) => client::read(bitcode, is_wide),
+        }
+    }
+}
+
 /// A program whose text has been read.
 pub struct Program {
+    origin: Origin,
+    /// True if its kernels are for launches whose offset has more than 31 bits.
+    is_wide: bool,
+    /// The same program for such launches, read when there is the first.
+    wide: OnceLock<Result<Box<Program>, Arc<ClcError>>>,
     kernels: Vec<KernelInfo>,
     bitcode: Vec<u8>,
     variable_bytes: u64,
@@ -118,8 +142,15 @@ impl Program {
     /// # Errors
     /// What clang says of the text; if an option is none; if the machine has no compiler.
     pub fn new(source: &str, options: &str) -> Result<Self, ClcError> {
-        let options = options::options(options)?;
-        client::describe(source, &options).map(Self::described)
+        let words = options::options(options)?;
+        let described = client::describe(source, &words, false)?;
+        // The files may be others when it is read again. Where they are too many together, they are left to the compiler.
+        let source = with_includes(source, options, &[]).unwrap_or_else(|_| source.to_owned());
+        let origin = Origin::Text {
+            source,
+            options: words,
+        };
+        Ok(Self::described(origin, false, described))
     }
 
     /// A program of what was compiled before.
@@ -127,11 +158,16 @@ impl Program {
     /// # Errors
     /// If it calls what it does not have.
     pub fn of(unit: &Unit) -> Result<Self, ClcError> {
-        client::read(&unit.bitcode).map(Self::described)
+        let origin = Origin::Unit(unit.bitcode.clone());
+        let described = origin.read(false)?;
+        Ok(Self::described(origin, false, described))
     }
 
-    fn described(described: Described) -> Self {
+    fn described(origin: Origin, is_wide: bool, described: Described) -> Self {
         Self {
+            origin,
+            is_wide,
+            wide: OnceLock::new(),
             kernels: described.kernels,
             bitcode: described.bitcode,
             variable_bytes: described.variable_bytes,
@@ -211,6 +247,45 @@ impl Program {
         })
     }
 
+    /// The program for launches with wide offsets.
+    fn wide(&self) -> Result<&Self, Arc<ClcError>> {
+        let read = || {
+            let origin = match &self.origin {
+                Origin::Text { source, options } => Origin::Text {
+                    source: source.clone(),
+                    options: options.clone(),
+                },
+                Origin::Unit(bitcode) => Origin::Unit(bitcode.clone()),
+            };
+            let described = origin.read(true)?;
+            let wide = Self::described(origin, true, described);
+            if wide.variable_bytes != self.variable_bytes {
+                return Err(Arc::new(ClcError::Launch(
+                    "variables that it uses depend on whether offsets have more than 31 bits; use a smaller offset".to_owned(),
+                )));
+            }
+            // Both have the same ones.
+            if let Some(variables) = self.variables()? {
+                let _ = wide.variables.set(Ok(variables));
+            }
+            Ok(Box::new(wide))
+        };
+        let wide = self.wide.get_or_init(read);
+        wide.as_deref().map_err(Arc::clone)
+    }
+
+    /// The kernel for a launch, compiled if it is not yet. Launches with work-items whose numbers have more than 31 bits have
+    /// kernels of their own.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
+    pub fn compile_for_grid(&self, name: &str, grid: &Grid) -> Result<Arc<Kernel>, Arc<ClcError>> {
+        match grid.is_wide() {
+            true => self.wide()?.compile(name, grid.local_size),
+            false => self.compile(name, grid.local_size),
+        }
+    }
+
     /// A kernel for work-groups of a size, compiled if it is not yet. Threads that ask for the same wait for the first.
     ///
     /// # Errors
@@ -242,7 +317,7 @@ impl Program {
             .get_or_init(|| {
                 let (layout, object) = client::compile(&self.bitcode, name, size, Output::Object)?;
                 let variables = self.variables()?;
-                let kernel = Kernel::load(info.clone(), layout, &object, variables)?;
+                let kernel = Kernel::load(info.clone(), layout, &object, variables, self.is_wide)?;
                 Ok(Arc::new(kernel))
             })
             .clone()
@@ -255,7 +330,14 @@ impl Program {
     pub fn compile_for_any_size(&self, name: &str) -> Result<Kernel, Arc<ClcError>> {
         let info = self.kernel(name)?.clone();
         let (layout, object) = client::compile(&self.bitcode, name, None, Output::Object)?;
-        Ok(Kernel::load(info, layout, &object, self.variables()?)?)
+        let variables = self.variables()?;
+        Ok(Kernel::load(
+            info,
+            layout,
+            &object,
+            variables,
+            self.is_wide,
+        )?)
     }
 
     fn is_general(&self, number: usize, compiling: &Compiling) -> bool {

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
+/// Work-items along an axis, and of a kernel that is not wide the greatest number of one.
+const MOST_ITEMS: u64 = i32::MAX as u64;
 /// Bytes that a work-group may have for itself: local memory, and what it keeps across barriers.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -39,6 +41,13 @@ impl Grid {
         std::array::from_fn(|axis| {
             self.groups[axis].saturating_mul(u64::from(self.local_size[axis]))
         })
+    }
+
+    /// True if numbers of work-items have more bits than kernels count them with: then they are counted without the offset.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        let mut axes = self.global_size().into_iter().zip(self.offset);
+        axes.any(|(size, offset)| size.saturating_add(offset) > MOST_ITEMS)
     }
 
     /// Work-items of a group.
@@ -68,6 +77,8 @@ pub struct Kernel {
     info: KernelInfo,
     layout: Layout,
     entry: Entry,
+    /// It takes launches that are [wide](Grid::is_wide), too.
+    is_wide: bool,
     /// Where each argument goes, and bytes in all.
     places: (Vec<u64>, u64),
     _library: Loaded,
@@ -100,6 +111,7 @@ impl Kernel {
         layout: Layout,
         object: &[u8],
         variables: Option<Arc<Variables>>,
+        is_wide: bool,
     ) -> Result<Self, ClcError> {
         let library = Loaded::new(object)?;
         if let Some(variables) = &variables {
@@ -119,6 +131,7 @@ impl Kernel {
             info,
             layout,
             entry,
+            is_wide,
             places,
             _library: library,
             _variables: variables,
@@ -177,10 +190,12 @@ impl Kernel {
                 ));
             }
         }
-        const MOST_ITEMS: u64 = i32::MAX as u64;
-        for axis in 0..3 {
-            let end = grid.global_size()[axis].saturating_add(grid.offset[axis]);
-            if end > MOST_ITEMS {
+        for (size, offset) in grid.global_size().into_iter().zip(grid.offset) {
+            let end = match self.is_wide {
+                true => size,
+                false => size.saturating_add(offset),
+            };
+            if end > MOST_ITEMS || size.checked_add(offset).is_none() {
                 return bad(format!(
                     "is launched with work-items up to {end} along an axis; at most {MOST_ITEMS} fit"
                 ));
@@ -316,9 +331,10 @@ impl Kernel {
         }
         // SAFETY: as above.
         let spill = unsafe { local.add(local_end as usize) };
-        let mut info = [0; 14];
+        let mut info = [0; 17];
         info[..3].copy_from_slice(&grid.global_size());
-        info[3..6].copy_from_slice(&grid.offset);
+        let offset = if self.is_wide { 14..17 } else { 3..6 };
+        info[offset].copy_from_slice(&grid.offset);
         info[6..9].copy_from_slice(&grid.local_size.map(u64::from));
         info[9..12].copy_from_slice(&grid.groups);
         info[12] = u64::from(grid.dimensions);

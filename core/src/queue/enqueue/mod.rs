@@ -322,8 +322,9 @@ impl Queue {
         request: &Request<'_>,
     ) -> bool {
         let queue = self.shared();
-        let options = &queue.head().options;
-        let unknown = (request.unknown_access || options.one_at_a_time) && options.in_order;
+        let head = queue.head();
+        let one_at_a_time = head.one_at_a_time.load(Ordering::Relaxed);
+        let unknown = (request.unknown_access || one_at_a_time) && head.options.in_order;
         let barrier = unknown || matches!(kind, Kind::Barrier);
         let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
         if barrier {

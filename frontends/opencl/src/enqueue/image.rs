@@ -307,7 +307,9 @@ impl ImageFill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let access = self.destination.access(queue.mode(AccessMode::ReadWrite));
+        let access = self
+            .destination
+            .access(queue.recorded_mode(AccessMode::ReadWrite));
         let (queue, row) = (&queue.core, self.row);
         Ok(recording.fill_rows(queue, access, &self.texel, row, &self.steps, after)?)
     }

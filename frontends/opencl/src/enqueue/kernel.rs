@@ -144,7 +144,7 @@ impl Prepared {
                 true => AccessMode::ReadWrite,
                 false => AccessMode::Read,
             };
-            memories.push((memory, queue.mode(mode)));
+            memories.push((memory, mode));
         }
         Ok(Self {
             follows_pointers: follows_pointers || launch.follows_pointers,
@@ -158,15 +158,16 @@ impl Prepared {
         Launching(self.launch.clone(), self.images.as_slice().into())
     }
 
-    fn accesses(&self) -> SmallVec<[Access<'_>; 4]> {
+    fn accesses(&self, mode_of: impl Fn(AccessMode) -> AccessMode) -> SmallVec<[Access<'_>; 4]> {
         let all = self.memories.iter();
-        all.map(|(memory, mode)| memory.whole(*mode)).collect()
+        all.map(|(memory, mode)| memory.whole(mode_of(*mode)))
+            .collect()
     }
 
     /// Enqueues the launch. There is an event if the program wants one.
     fn enqueue(&self, command: &Command) -> Result<Option<Event>> {
         let request = Request {
-            accesses: &self.accesses(),
+            accesses: &self.accesses(|mode| command.queue.mode(mode)),
             waits: &command.waits,
             unknown_access: self.follows_pointers,
             ..Request::default()
@@ -187,7 +188,7 @@ impl Prepared {
         after: &[Node],
     ) -> Result<Node> {
         let request = NodeRequest {
-            accesses: &self.accesses(),
+            accesses: &self.accesses(|mode| queue.recorded_mode(mode)),
             after,
             unknown_access: self.follows_pointers,
             ..NodeRequest::default()

@@ -140,11 +140,8 @@ impl Launch {
             .iter()
             .try_fold(1_u64, |all, along| all.checked_mul(*along));
         launch.groups = groups.ok_or(Code(CL_INVALID_GLOBAL_WORK_SIZE))?;
-        let fits = |axis: usize| {
-            let end = shape.global[axis].checked_add(shape.offset[axis]);
-            // The compiler for processors counts work-items so.
-            end.is_some_and(|end| end <= i32::MAX as u64 || !device.is_native())
-        };
+        // The compiler for processors counts work-items so.
+        let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !device.is_native();
         let has_room = |axis: usize| shape.global[axis].checked_add(shape.offset[axis]).is_some();
         ensure((0..3).all(has_room), CL_INVALID_GLOBAL_OFFSET)?;
         ensure(
@@ -152,7 +149,7 @@ impl Launch {
             CL_INVALID_GLOBAL_WORK_SIZE,
         )?;
         if device.is_native() {
-            launch.compiled = Some(code.compiled(local)?);
+            launch.compiled = Some(code.compiled(&grid)?);
         }
         Ok(launch)
     }

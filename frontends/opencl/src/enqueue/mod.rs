@@ -77,7 +77,7 @@ impl Command {
         blocking: cl_bool,
     ) -> Result<()> {
         access.mode = self.queue.mode(access.mode);
-        let mut timed = None;
+        let mut timed = Waits::new();
         let core = self.with_host_memory(|waits| {
             let request = quipu_scheduler::Request {
                 accesses: &[access],
@@ -86,7 +86,7 @@ impl Command {
             };
             let host = self.queue.context.host(self.queue.is_profiled())?;
             let turn = host.run(&self.queue.core, &request, |_| Ok(()))?;
-            timed = Some(turn.event);
+            timed.push(turn.event);
             Ok(turn.in_queue)
         })?;
         if blocking != CL_FALSE {
@@ -111,14 +111,14 @@ impl Command {
 
     /// Gives the event of what was enqueued to the program, if it wants it.
     pub(crate) fn give(&self, core: quipu_scheduler::Event, kind: cl_command_type) -> Result<()> {
-        self.give_timed(core, None, kind)
+        self.give_timed(core, Waits::new(), kind)
     }
 
-    /// As [`give`](Self::give), where another event tells the times.
+    /// As [`give`](Self::give), where other events tell the times, if there are any.
     fn give_timed(
         &self,
         core: quipu_scheduler::Event,
-        timed: Option<quipu_scheduler::Event>,
+        timed: Waits,
         kind: cl_command_type,
     ) -> Result<()> {
         if self.event.is_null() {

@@ -2,6 +2,7 @@
 
 use super::{Command, memory};
 use crate::code::{Code, Result, ensure, entry, list};
+use crate::event::Waits;
 use crate::handle::Ref;
 use crate::queue::Queue;
 use opencl_sys::*;
@@ -113,8 +114,8 @@ pub(crate) unsafe extern "C" fn enqueue_migrate_mem_objects(
             ..Request::default()
         };
         // A command of the host that only reads them brings them there.
-        let host = queue.context.host(false)?;
-        let core = host.run(&queue.core, &request, |_| Ok(()))?.in_queue;
-        command.give(core, kind)
+        let host = queue.context.host(queue.is_profiled())?;
+        let turn = host.run(&queue.core, &request, |_| Ok(()))?;
+        command.give_timed(turn.in_queue, Waits::from_iter([turn.event]), kind)
     })
 }

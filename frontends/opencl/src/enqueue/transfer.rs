@@ -200,7 +200,7 @@ impl Copy {
         })
     }
 
-    fn accesses(&self, queue: &Queue) -> (Access<'_>, Access<'_>) {
+    fn accesses(&self, mode_of: impl Fn(AccessMode) -> AccessMode) -> (Access<'_>, Access<'_>) {
         // What is between the rows stays.
         let rows = self.steps.iter().map(|step| step.count).product::<u64>();
         let mode = match rows * self.row == self.destination.length {
@@ -209,7 +209,7 @@ impl Copy {
         };
         (
             self.source.access(AccessMode::Read),
-            self.destination.access(queue.mode(mode)),
+            self.destination.access(mode_of(mode)),
         )
     }
 
@@ -225,7 +225,7 @@ impl Copy {
         if self.row == 0 {
             return command.core_nothing();
         }
-        let (source, destination) = self.accesses(&command.queue);
+        let (source, destination) = self.accesses(|mode| command.queue.mode(mode));
         let (queue, waits) = (&command.queue.core, &command.waits);
         queue
             .copy(source, destination, self.row, &self.steps, waits)
@@ -241,7 +241,7 @@ impl Copy {
         if self.row == 0 {
             return Ok(recording.marker(&queue.core, after)?);
         }
-        let (source, destination) = self.accesses(queue);
+        let (source, destination) = self.accesses(|mode| queue.recorded_mode(mode));
         recording
             .copy(
                 &queue.core,
@@ -319,15 +319,17 @@ impl Fill {
         })
     }
 
-    fn enqueue(&self, command: &Command) -> Result<Event> {
+    /// Gives also the events that tell its times, if it is made of several fills.
+    fn enqueue(&self, command: &Command) -> Result<(Event, Waits)> {
         if self.destination.length == 0 {
-            return command.core_nothing();
+            return Ok((command.core_nothing()?, Waits::new()));
         }
         let mode = |mode| command.queue.mode(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         if self.pattern.len() <= SHORT_PATTERN {
             let destination = self.destination.access(mode(AccessMode::Overwrite));
-            return Ok(queue.fill(destination, &self.pattern, waits)?);
+            let fill = queue.fill(destination, &self.pattern, waits)?;
+            return Ok((fill, Waits::new()));
         }
         let mut ends = Waits::new();
         for (part, pattern, steps) in self.pieces() {
@@ -335,7 +337,7 @@ impl Fill {
             let row = pattern.len() as u64;
             ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
         }
-        Ok(queue.marker(&ends)?)
+        Ok((queue.marker(&ends)?, ends))
     }
 
     pub(crate) fn record(
@@ -344,7 +346,7 @@ impl Fill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let mode = |mode| queue.mode(mode);
+        let mode = |mode| queue.recorded_mode(mode);
         let queue = &queue.core;
         if self.destination.length == 0 {
             return Ok(recording.marker(queue, after)?);
@@ -625,7 +627,7 @@ pub(crate) unsafe extern "C" fn enqueue_fill_buffer(
         let fill = unsafe { Fill::new(&queue, buffer, (pattern, pattern_size), offset, size) }?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        let core = fill.enqueue(&command)?;
-        command.give(core, CL_COMMAND_FILL_BUFFER)
+        let (core, pieces) = fill.enqueue(&command)?;
+        command.give_timed(core, pieces, CL_COMMAND_FILL_BUFFER)
     })
 }

@@ -4,7 +4,7 @@
 //! they take, and what is wrong with it. On a machine without that compiler a device's driver reads it (`reading`). Devices
 //! that compile OpenCL C themselves are given the text with the first launch, and those that also link (nodes) the parts of a
 //! program that was linked (`link`) or is SPIR-V (`il`). What is compiled is kept on disk; so a program's binary is its text with
-//! its options. One that was linked for this machine's processors alone is bitcode.
+//! all that it includes and its options. One that was linked for this machine's processors alone is bitcode.
 
 mod il;
 mod link;
@@ -83,7 +83,7 @@ pub(crate) struct Built {
     /// What this machine's compiler has read; none if a device's driver has, of a program without native devices.
     pub(crate) program: Option<Arc<quipu_clc::Program>>,
     pub(crate) options: Arc<str>,
-    /// The text for devices that do not run native code; they do not see the files that it includes, so it has them.
+    /// The text for binaries and for devices that do not run native code. Neither see the files that it includes, so it has them.
     pub(crate) source: Arc<str>,
     /// Of a program that was linked, or is SPIR-V, what devices link that do not run native code.
     pub(crate) parts: Option<Arc<[Part]>>,

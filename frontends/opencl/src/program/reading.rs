@@ -70,9 +70,12 @@ impl Program {
         source: &Arc<str>,
         options: &str,
     ) -> std::result::Result<Built, NotBuilt> {
-        let included: Arc<str> = match self.devices.iter().all(|device| device.is_native()) {
-            true => source.clone(),
-            false => quipu_clc::with_includes(source, options, &[])?.into(),
+        // Devices elsewhere do not see this machine's files, and a binary may be read where they are gone.
+        let included: Arc<str> = match quipu_clc::with_includes(source, options, &[]) {
+            Ok(included) => included.into(),
+            // They are too many together, which this machine's compiler may take.
+            Err(_) if self.devices.iter().all(|device| device.is_native()) => source.clone(),
+            Err(error) => return Err(error.into()),
         };
         if quipu_clc::is_available() || self.has_native(numbers) {
             let program = quipu_clc::Program::new(source, options)?;

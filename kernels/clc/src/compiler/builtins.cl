@@ -48,12 +48,19 @@ __attribute__((convergent)) void __q_barrier(void);
     OVER size_t name(uint d) { return d == 0 ? __q_info(base) : d == 1 ? __q_info(base + 1) : d == 2 ? __q_info(base + 2) : other; }
 #define ID(name, of, other) \
     OVER size_t name(uint d) { return d == 0 ? (size_t)of##0() : d == 1 ? (size_t)of##1() : d == 2 ? (size_t)of##2() : other; }
-INFO(get_global_size, 0, 1)
+// Of a launch with a wide offset, numbers of work-items are told from its own first one, and the offset is a number of its own.
+#ifdef WIDE
+#define ID_FROM_OFFSET(d) ((size_t)__q_gid##d() + __q_info(14 + d))
+INFO(get_global_offset, 14, 0)
+#else
+#define ID_FROM_OFFSET(d) ((size_t)__q_gid##d())
 INFO(get_global_offset, 3, 0)
+#endif
+INFO(get_global_size, 0, 1)
 INFO(get_local_size, 6, 1)
 INFO(get_enqueued_local_size, 6, 1)
 INFO(get_num_groups, 9, 1)
-ID(get_global_id, __q_gid, 0)
+OVER size_t get_global_id(uint d) { return d == 0 ? ID_FROM_OFFSET(0) : d == 1 ? ID_FROM_OFFSET(1) : d == 2 ? ID_FROM_OFFSET(2) : 0; }
 ID(get_local_id, __q_lid, 0)
 ID(get_group_id, __q_group, 0)
 OVER uint get_work_dim(void) { return (uint)__q_info(12); }

@@ -149,6 +149,7 @@ pub(super) fn link(
     module: Module,
     tools: &Tools,
     folder: Option<&Path>,
+    is_wide: bool,
 ) -> Result<(), Fault> {
     let mut linked = BTreeSet::new();
     loop {
@@ -161,7 +162,7 @@ pub(super) fn link(
             return Ok(());
         }
         for part in wanted {
-            if let Some(bitcode) = compiled(tools, &part, folder)? {
+            if let Some(bitcode) = compiled(tools, &part, folder, is_wide)? {
                 let mut other = Module::NULL;
                 if LLVMGetBitcodeModuleInContext2(context, llvm::buffer(&bitcode), &raw mut other)
                     != 0
@@ -178,7 +179,12 @@ pub(super) fn link(
 }
 
 /// A part as bitcode; none if there is no such part.
-fn compiled(tools: &Tools, part: &str, folder: Option<&Path>) -> Result<Option<Vec<u8>>, Fault> {
+fn compiled(
+    tools: &Tools,
+    part: &str,
+    folder: Option<&Path>,
+    is_wide: bool,
+) -> Result<Option<Vec<u8>>, Fault> {
     const TYPES: [&str; 10] = [
         "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double",
     ];
@@ -214,6 +220,9 @@ fn compiled(tools: &Tools, part: &str, folder: Option<&Path>) -> Result<Option<V
         }
         Some(_) => return Ok(None),
         None => options.push(format!("-DPART_{part}")),
+    }
+    if is_wide && part == "work" {
+        options.push("-DWIDE".to_owned());
     }
     let key = Key::new(&identity(tools), &options.join(" "), TEXT);
     if let Some(kept) = folder.and_then(|folder| disk::load(folder, &key)) {

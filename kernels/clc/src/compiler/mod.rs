@@ -61,6 +61,8 @@ pub(crate) enum Request {
         options: Vec<String>,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
+        /// For launches whose offset has more than 31 bits.
+        is_wide: bool,
     },
     /// Make bitcode of a text that is to be linked with others.
     Unit {
@@ -79,6 +81,8 @@ pub(crate) enum Request {
         tools: Tools,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
+        /// For launches whose offset has more than 31 bits.
+        is_wide: bool,
     },
     /// Make the variables that the kernels of a program share, as a shared object; the bitcode of the program, which was read,
     /// follows the request.
@@ -209,9 +213,10 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             source,
             options,
             library,
+            is_wide,
         } => {
             let (text, warnings) = program::clang(&tools, &source, None, &options)?;
-            program::read(&tools, &text, library.as_deref(), warnings)
+            program::read(&tools, &text, library.as_deref(), is_wide, warnings)
         }
         Request::Unit {
             tools,
@@ -227,9 +232,11 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             let linked = program::link(&tools, bitcode, &lengths)?;
             Ok((without_warnings, linked))
         }
-        Request::Read { tools, library } => {
-            program::read(&tools, bitcode, library.as_deref(), String::new())
-        }
+        Request::Read {
+            tools,
+            library,
+            is_wide,
+        } => program::read(&tools, bitcode, library.as_deref(), is_wide, String::new()),
         Request::Variables { tools } => {
             Ok((Answer::Variables, object::variables(&tools, bitcode)?))
         }

@@ -63,11 +63,12 @@ fn definitions(module: Module) -> BTreeSet<String> {
     shown.map(Value::name).collect()
 }
 
-/// Reads a program that is bitcode of `spir64`.
+/// Reads a program that is bitcode of `spir64`; a wide one for launches with wide offsets.
 pub(super) fn read(
     tools: &Tools,
     bitcode: &[u8],
     folder: Option<&Path>,
+    is_wide: bool,
     warnings: String,
 ) -> Result<(Answer, Vec<u8>), Fault> {
     object::load_llvm(tools, object::Step::Read)?;
@@ -90,7 +91,7 @@ pub(super) fn read(
     }
     print::lower(context, module);
     division::make_safe(context, module);
-    library::link(context, module, tools, folder)?;
+    library::link(context, module, tools, folder, is_wide)?;
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);

@@ -76,7 +76,7 @@ impl Launch {
     }
 
     pub(crate) fn run(&self, program: &Program, kernel: &str) {
-        let kernel = program.compile(kernel, self.grid.local_size).unwrap();
+        let kernel = program.compile_for_grid(kernel, &self.grid).unwrap();
         let groups = self.grid.groups.iter().product();
         // SAFETY: the tests' kernels stay within their arguments, and run on this thread.
         unsafe { kernel.run(&self.grid, &self.arguments, 0..groups) }.unwrap();

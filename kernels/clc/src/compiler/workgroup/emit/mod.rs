@@ -1,8 +1,9 @@
 //! Writes the function of work-groups: loops over groups and work-items, around copies of the kernel's instructions.
 //!
-//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (14 numbers of 64 bits: global
-//! size, offset, local size and number of groups along x, y and z, then the dimensions, and the address where memory that is
-//! kept ends), local memory, memory that is kept across barriers, and the first group and the one after the last, in order of x, y, z.
+//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (17 numbers of 64 bits: global
+//! size, offset, local size and number of groups along x, y and z, then the dimensions, the address where memory that is
+//! kept ends, and a wide offset, beside which the other one is nothing), local memory, memory that is kept across barriers, and
+//! the first group and the one after the last, in order of x, y, z.
 //!
 //! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of which the optimiser makes
 //! registers. Where a region begins, homes are filled from where the variables were kept; where it ends, they are kept.
@@ -37,7 +38,7 @@ pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) ->
 }
 
 /// The numbers of a launch.
-const NUMBERS: usize = 14;
+const NUMBERS: usize = 17;
 
 /// The most work-items of a strip.
 const MOST_IN_STRIP: u64 = 64;
