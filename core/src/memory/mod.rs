@@ -556,8 +556,7 @@ impl Memory {
     /// A command that wrote these bytes failed.
     #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
     pub(crate) fn poison(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
-        let context = self.context.upgrade();
-        let stays = context.is_some_and(|context| context.failures() == Failures::StayWithEvents);
+        let stays = self.failures_stay_with_events();
         let is_loss = matches!(
             cause.kind(),
             ErrorKind::DeviceLost { .. } | ErrorKind::ContextLost { .. }
@@ -571,6 +570,11 @@ impl Memory {
         }
     }
 
+    fn failures_stay_with_events(&self) -> bool {
+        let context = self.context.upgrade();
+        context.is_some_and(|context| context.failures() == Failures::StayWithEvents)
+    }
+
     /// Notes that a migration of these bytes failed. If their source was lost meanwhile, it was to bring their last copy.
     #[must_use = "what was replaced is a user's code, and dropped with nothing in hand"]
     pub(crate) fn not_brought(&self, range: Range<u64>, id: EventId, cause: &Error) -> Poisoned {
@@ -579,7 +583,10 @@ impl Memory {
             buffer: buffer.clone(),
             cause: cause.first_cause().clone(),
         };
-        let poisoned = self.tracker().poison(&range, id, &lost.into());
+        let fails_all = !self.failures_stay_with_events();
+        let mut tracker = self.tracker();
+        let poisoned = tracker.not_brought(&range, id, fails_all, &lost.into());
+        drop(tracker);
         if poisoned.any {
             quietly(|| tracing::error!(buffer, "its only copy is lost"));
         }

@@ -57,8 +57,14 @@ pub(crate) struct KernelCode {
     /// Tells the code from that of other kernels.
     pub(crate) number: u64,
     portable: OnceLock<Portable>,
-    /// The size of work-group of the last launch, whether that was wide, and what was compiled for it.
-    last: Mutex<Option<([u32; 3], bool, Arc<quipu_clc::Kernel>)>>,
+    last: Mutex<Option<LastLaunch>>,
+}
+
+/// The form of a kernel that its last launch had.
+struct LastLaunch {
+    local_size: [u32; 3],
+    is_wide: bool,
+    compiled: Arc<quipu_clc::Kernel>,
 }
 
 /// A [`KernelText`] or a [`LinkedKernel`].
@@ -158,11 +164,11 @@ impl KernelCode {
     /// The kernel for a launch, compiled if it is not yet.
     pub(crate) fn compiled(&self, grid: &Grid) -> Result<Arc<quipu_clc::Kernel>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (local, is_wide) = (grid.local_size, grid.is_wide());
-        if let Some((size, was_wide, kernel)) = &*last
-            && (*size, *was_wide) == (local, is_wide)
+        let (local_size, is_wide) = (grid.local_size, grid.is_wide());
+        if let Some(last) = &*last
+            && (last.local_size, last.is_wide) == (local_size, is_wide)
         {
-            return Ok(kernel.clone());
+            return Ok(last.compiled.clone());
         }
         let program = self.built.program.as_ref();
         let program = program.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))?;
@@ -170,7 +176,11 @@ impl KernelCode {
             tracing::error!(kernel = self.name, "{error}");
             Code(CL_OUT_OF_RESOURCES)
         })?;
-        *last = Some((local, is_wide, compiled.clone()));
+        *last = Some(LastLaunch {
+            local_size,
+            is_wide,
+            compiled: compiled.clone(),
+        });
         Ok(compiled)
     }
 }

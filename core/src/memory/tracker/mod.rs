@@ -47,7 +47,7 @@ use crate::error::Error;
 use crate::limits::COMPACT_AT;
 use crate::region::Region;
 use chain::{Chain, NOWHERE};
-use rows::{Rows, Use, new_rows};
+use rows::{Brings, Rows, Use, new_rows};
 use segment::{Copy, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -348,7 +348,11 @@ impl Tracker {
             if is_there(segment) {
                 continue;
             }
-            segment.home = space;
+            let brings = Brings {
+                from: std::mem::replace(&mut segment.home, space),
+                to: space,
+                writer: segment.writer,
+            };
             segment.is_taken = true;
             for copy in std::mem::take(&mut segment.copies) {
                 if copy.ready.is_finished() {
@@ -356,7 +360,7 @@ impl Tracker {
                 }
                 if copy.space == space {
                     // Every command that uses the bytes here needs the migration.
-                    rows.add_migration(segment.region(), copy.ready);
+                    rows.add_migration(segment.region(), copy.ready, brings);
                 } else {
                     segment.add_reader(copy.ready, NOWHERE, recorder);
                 }
@@ -550,6 +554,62 @@ impl Tracker {
             poisoned.replaced.extend(replaced);
         }
         poisoned
+    }
+
+    /// The migration `id` of `range` failed. Bytes of which a writer of rows has changed the home, and that nobody has used since,
+    /// are at home again where they were. If `fails_all`, whoever writes others of these rows fails with the migration.
+    #[must_use = "what was replaced is dropped with nothing locked"]
+    pub(crate) fn not_brought(
+        &mut self,
+        range: &Range<u64>,
+        id: EventId,
+        fails_all: bool,
+        cause: &Error,
+    ) -> Poisoned {
+        if let Some(mut rows) = self.rows.take() {
+            rows.forget_brought(id, |bytes, brings| self.give_back(bytes, brings, fails_all));
+            self.rows = Some(rows);
+        }
+        self.poison(range, id, cause)
+    }
+
+    /// Has bytes be at home again where they were before a migration that has failed; false if they cannot be, because something was
+    /// to be done with them since, or they are too many parts.
+    fn give_back(&mut self, bytes: &Region, brings: Brings, fails_all: bool) -> bool {
+        /// As many segments as may come of it.
+        const MOST_PARTS: usize = 1 << 10;
+        let is_left = |segment: &Segment| {
+            let has_ended = segment.writer.is_none() && brings.writer.is_finished();
+            segment.is_taken
+                && segment.home == brings.to
+                && segment.copies.is_empty()
+                && (segment.writer == brings.writer || has_ended)
+        };
+        let span = bytes.range();
+        let segments = self.segments[self.find(span.start)..].iter();
+        let mut own = segments
+            .take_while(|segment| segment.start < span.end)
+            .filter(|segment| bytes.meets(&segment.region()));
+        // A copy may be one of bytes that were never brought, and come to where they were.
+        if !own.all(is_left) {
+            return false;
+        }
+        // What later writers have taken of them fails, where it is said that they do: it is at home nowhere then.
+        let parts: Vec<Range<u64>> = match fails_all {
+            true => vec![span],
+            false => bytes.rows().take(MOST_PARTS + 1).collect(),
+        };
+        if parts.len() > MOST_PARTS {
+            return false;
+        }
+        for part in parts {
+            let covered = self.cover(&part);
+            let segments = self.segments[covered].iter_mut();
+            for segment in segments.filter(|segment| is_left(segment)) {
+                segment.home = brings.from;
+            }
+        }
+        true
     }
 
     /// The command `id`, which was to bring copies of `range` elsewhere, failed: they are not there.

@@ -21,6 +21,7 @@ use crate::access::AccessMode;
 use crate::command::EventId;
 use crate::error::Error;
 use crate::limits::{COMPACT_AT, MAX_READERS, MOST_USERS};
+use crate::memory::space_id::SpaceId;
 use crate::region::{MOST_RECTANGLES, Region, Regions};
 use smallvec::SmallVec;
 
@@ -32,8 +33,9 @@ struct User {
     writes: bool,
     /// See the module. `NONE` if there is no such command.
     followed: EventId,
-    /// True if it came after all older users that it conflicts with. A migration need not: it waits for no readers.
-    came_after_all: bool,
+    /// What a migration brings; none for other users, which came after all older users that they conflict with. A
+    /// migration need not: it waits for no readers.
+    brings: Option<Brings>,
     /// The error of a writer that has failed.
     poison: Option<Error>,
 }
@@ -47,6 +49,16 @@ impl User {
     fn is_forgotten(&self) -> bool {
         self.id.is_none() && self.poison.is_none()
     }
+}
+
+/// Bytes that a migration brings, of which a writer of rows has changed where they are at home.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Brings {
+    /// Where they were at home before.
+    pub(super) from: SpaceId,
+    pub(super) to: SpaceId,
+    /// Who wrote them, there.
+    pub(super) writer: EventId,
 }
 
 /// See the module.
@@ -118,7 +130,7 @@ impl Rows {
                 recorder.poisoned(cause);
             }
             // A migration that fails has brought nothing: readers fail, in every kind of context.
-            let brings = !user.came_after_all && mode.reads();
+            let brings = user.brings.is_some() && mode.reads();
             if meets && !is_own && !user.id.is_none() && (brings || !known.implies(user, mode)) {
                 if brings {
                     recorder.wait(user.id, true);
@@ -133,7 +145,8 @@ impl Rows {
                 user.followed = id;
             }
             // Older users that meet this region have met the user's: the user comes after them.
-            let is_last = meets && user.writes && user.came_after_all && user.region.covers(region);
+            let is_last =
+                meets && user.writes && user.brings.is_none() && user.region.covers(region);
             if shares
                 && (mode.writes() || !user.writes)
                 && let Some(left) = user.region.without(region)
@@ -194,20 +207,32 @@ impl Rows {
             region,
             writes,
             followed: EventId::NONE,
-            came_after_all: true,
+            brings: None,
             poison: None,
         });
     }
 
     /// Records a migration to these bytes.
-    pub(super) fn add_migration(&mut self, bytes: Region, id: EventId) {
+    pub(super) fn add_migration(&mut self, bytes: Region, id: EventId, brings: Brings) {
         self.users.push(User {
             id,
             region: bytes,
             writes: true,
             followed: EventId::NONE,
-            came_after_all: false,
+            brings: Some(brings),
             poison: None,
+        });
+    }
+
+    /// Forgets what of its bytes the migration `id` was to bring, where they are at home again: `give_back` says that.
+    pub(super) fn forget_brought(
+        &mut self,
+        id: EventId,
+        mut give_back: impl FnMut(&Region, Brings) -> bool,
+    ) {
+        self.users.retain(|user| {
+            let brings = user.brings.filter(|_| user.id == id);
+            !brings.is_some_and(|brings| give_back(&user.region, brings))
         });
     }
 
@@ -307,7 +332,7 @@ impl Rows {
                 region,
                 writes: false,
                 followed: EventId::NONE,
-                came_after_all: true,
+                brings: None,
                 poison: None,
             });
         }

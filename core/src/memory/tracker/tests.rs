@@ -5,6 +5,8 @@ use crate::error::ErrorKind;
 use crate::event::UserEvent;
 use std::collections::BTreeSet;
 
+mod values;
+
 struct Nobody;
 
 impl Recorder for Nobody {
@@ -29,12 +31,14 @@ fn lost() -> Error {
     .into()
 }
 
+/// The commands that one waits for, and whether it fails with each.
+type Waits = Vec<(usize, bool)>;
+
 /// Commands that are never over, with the waits of each, and those whose failure fails it.
 #[derive(Default)]
 struct Commands {
     gates: Vec<UserEvent>,
-    /// By the command: the waits, and whether each propagates.
-    waits: Vec<Vec<(usize, bool)>>,
+    waits: Vec<Waits>,
 }
 
 impl Commands {
@@ -421,5 +425,44 @@ fn a_loss_is_survived_by_a_copy_that_is_there_and_not_by_one_on_its_way() {
         assert_eq!(tracker.poison(&ALL, id, &lost()).any, !is_there);
         assert_eq!(tracker.is_valid_in(&ALL, SpaceId::HOST), is_there);
         assert_eq!(tracker.segments[0].poison.is_none(), is_there);
+    }
+}
+
+/// Bytes beside the rows are at home where they were, if those that are to be written cannot be brought.
+#[test]
+fn what_a_migration_for_rows_does_not_bring_stays_where_it_is() {
+    let [far, near] = [SpaceId(1), SpaceId(2)];
+    let (all, left) = (0..64 * 64, rectangle(0..64, 0..32));
+    let right = rectangle(0..63, 32..64);
+    // Nothing else; and a copy to where they were, which may overwrite them there.
+    for is_copied_back in [false, true] {
+        let mut tracker = Tracker::new(all.end);
+        tracker.record(
+            all.clone(),
+            AccessMode::Overwrite,
+            far,
+            EventId::NONE,
+            &mut Nobody,
+        );
+        let [brings, writes, copies] = [(); 3].map(|()| UserEvent::new());
+        let [migration, writer, back] = [&brings, &writes, &copies].map(|gate| gate.event().id());
+        tracker.migrate(&all, far, near, None, migration, &mut Nobody);
+        tracker.record_rows(&left, AccessMode::ReadWrite, near, writer, &mut Nobody);
+        if is_copied_back {
+            tracker.migrate(&all, near, far, None, back, &mut Nobody);
+        }
+        let cause = lost();
+        let failed = tracker.not_brought(&all, migration, true, &cause);
+        assert_eq!(failed.any, is_copied_back);
+        assert!(tracker.poison(&left.range(), writer, &cause).any);
+        assert!(right.rows().all(|row| tracker.is_valid_in(&row, far)));
+        assert!(
+            right
+                .rows()
+                .all(|row| tracker.is_valid_in(&row, near) == is_copied_back)
+        );
+        [brings, writes, copies]
+            .into_iter()
+            .for_each(UserEvent::complete);
     }
 }
