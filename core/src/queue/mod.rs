@@ -192,6 +192,8 @@ impl Queue {
             crate::trace::name_queue(id, &format!("queue {id} on {name}"));
         }
         let stepped = match &context {
+            // A wait joins the queue's own driver, if that goes on only so.
+            _ if driver.runs_on_waiting_threads() && driver.needs_flush() => None,
             ContextLink::Counted(context) => context.stepped(),
             ContextLink::Own(context) => context.upgrade().and_then(|context| context.stepped()),
         };

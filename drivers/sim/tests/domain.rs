@@ -10,6 +10,7 @@ use quipu_scheduler::{
     AccessMode, Context, Device, Driver, Event, Phase, QueueOptions, Request, UserEvent,
 };
 use std::sync::Arc;
+use std::time::Duration;
 use support::{Kernel, Rig, all, map, map_after, read, step, update, view, write};
 
 fn shared(devices: u16) -> Configuration {
@@ -274,6 +275,20 @@ fn the_drop_of_a_queue_flushes_what_is_in_it_and_what_that_waits_for() {
     drop(empty);
     assert_eq!(first.driver.interactions().uploads, uploads);
     held.wait().unwrap();
+}
+
+/// Each is stepped by the waits for its own commands, also if the other is there.
+#[test]
+fn waits_step_each_of_two_machines_of_a_context() {
+    let _alone = support::alone();
+    let rigs = [Rig::manual(shared(1)), Rig::manual(shared(1))];
+    let devices = rigs.each_ref().map(|rig| rig.devices[0].clone());
+    let context = Context::new(&devices).unwrap();
+    for device in &devices {
+        let queue = context.queue(device, QueueOptions::default()).unwrap();
+        let task = queue.host_task(|_| Ok(()), &Request::default()).unwrap();
+        task.wait_timeout(Duration::from_secs(60)).unwrap();
+    }
 }
 
 #[test]

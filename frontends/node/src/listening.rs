@@ -77,7 +77,10 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
                     drop(shared.strangers.wait_for_words(&mut silent, one));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => is_not_taken(&error),
+                Err(error) => {
+                    is_not_taken(&error);
+                    break;
+                }
             }
         }
     }
@@ -201,8 +204,19 @@ mod words {
     /// it is there.
     pub(super) fn first(stream: &TcpStream) -> Option<First> {
         let mut bytes = [0; Route::LENGTH];
-        // They are there, or it has ended: it waits for nothing.
-        if stream.peek(&mut bytes).ok()? < bytes.len() {
+        // The system says of fewer bytes as well that they are there, if it is short of memory for more: this must not wait for the
+        // others, and the connection is given up.
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        // SAFETY: the bytes are there until the call returns, as many as it says.
+        let peeked = unsafe {
+            libc::recv(
+                stream.as_raw_fd(),
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                flags,
+            )
+        };
+        if usize::try_from(peeked).ok()? < bytes.len() {
             return None;
         }
         least(stream, 1).ok()?;
@@ -219,6 +233,19 @@ mod words {
         use super::*;
         use quipu_protocol::message::SessionId;
         use std::io::{Read, Write};
+
+        #[test]
+        fn nobody_is_waited_for_who_has_said_less_than_a_name() {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            prepare(&listener).unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            assert_eq!(wait(&listener, [].into_iter(), None), [true]);
+            let (stream, _) = listener.accept().unwrap();
+            // As where the system is short of memory and says that it has spoken.
+            assert!(first(&stream).is_none());
+            client.write_all(&[HANDSHAKE]).unwrap();
+            assert!(first(&stream).is_none());
+        }
 
         #[test]
         fn who_has_said_less_than_a_name_has_not_spoken_and_later_bytes_come_as_they_are() {

@@ -69,6 +69,10 @@ impl Drop for Callbacks {
     }
 }
 
+fn is_finished(event: &quipu_scheduler::Event) -> bool {
+    matches!(event.phase(), Phase::Complete | Phase::Failed)
+}
+
 /// The queues of a context, for what waits for all commands of it.
 #[derive(Default)]
 pub(crate) struct Queues {
@@ -100,7 +104,10 @@ impl Queues {
     /// program alone orders queues: see [`are_several`](Self::are_several).
     pub(crate) fn add(&self, queue: &quipu_scheduler::Queue, is_on_host: bool) -> u64 {
         let mut in_use = self.in_use();
-        if is_on_host && !(in_use.queues.is_empty() && in_use.left.is_empty()) {
+        in_use.left.retain(|event| !is_finished(event));
+        let is_alone = in_use.queues.is_empty() && in_use.left.is_empty();
+        // Once hazards order no commands, they order none of a queue that is alone again either.
+        if is_on_host && (self.are_several() || !is_alone) {
             for other in in_use.queues.values() {
                 other.run_one_at_a_time();
             }
@@ -117,9 +124,6 @@ impl Queues {
     pub(crate) fn remove(&self, number: u64) -> Option<quipu_scheduler::Event> {
         let queue = self.in_use().queues.remove(&number);
         let end = queue.and_then(|queue| queue.marker(&[]).ok())?;
-        let is_finished = |event: &quipu_scheduler::Event| {
-            matches!(event.phase(), Phase::Complete | Phase::Failed)
-        };
         let mut in_use = self.in_use();
         in_use.left.retain(|event| !is_finished(event));
         if is_finished(&end) {

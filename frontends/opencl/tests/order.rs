@@ -249,6 +249,43 @@ fn queues_order_each_other_by_events_alone() {
 }
 
 #[test]
+fn a_queue_that_is_alone_again_keeps_its_order() {
+    let mut setup = Setup::with(0);
+    let (context, device) = (setup.context, setup.device);
+    // SAFETY: the context's device.
+    let queue = || made(|code| unsafe { clCreateCommandQueue()(context, device, 0, code) });
+    let other = queue();
+    for gone in [setup.queue, other] {
+        // SAFETY: a handle, which is not used any more.
+        unsafe {
+            ok(clFinish()(gone));
+            ok(clReleaseCommandQueue()(gone));
+        }
+    }
+    setup.queue = queue();
+    let (buffer, copied) = (setup.buffer(&[0; COUNT]), setup.buffer(&[0; COUNT]));
+    let (gate, values) = (user(&setup), [7; COUNT]);
+    write(setup.queue, buffer, values.as_ptr(), &[gate]);
+    // SAFETY: both have as many bytes.
+    ok(unsafe {
+        clEnqueueCopyBuffer()(
+            setup.queue,
+            buffer,
+            copied,
+            0,
+            0,
+            BYTES,
+            0,
+            null(),
+            null_mut(),
+        )
+    });
+    complete(gate);
+    setup.finish();
+    assert_eq!(setup.read::<i32>(copied, COUNT), values);
+}
+
+#[test]
 fn a_fill_has_the_times_of_all_its_pieces() {
     let setup = Setup::new();
     const LARGE: usize = 16 << 20;

@@ -166,6 +166,14 @@ pub(crate) fn defined(text: &str) -> Vec<(String, String)> {
     let mut names = Vec::new();
     let mut words = words(text).into_iter();
     while let Some(word) = words.next() {
+        if let Some(name) = word.strip_prefix("-U") {
+            let name = match name {
+                "" => words.next().unwrap_or_default(),
+                name => name.to_owned(),
+            };
+            names.retain(|(defined, _): &(String, String)| *defined != name);
+            continue;
+        }
         let macro_of_option = match word.strip_prefix("-D") {
             Some("") => words.next(),
             Some(definition) => Some(definition.to_owned()),

@@ -119,9 +119,18 @@ impl Folder {
         fs::rename(&beside, &path).map_err(LinkError::file("replace", &path))?;
         // Without this, a crash of the system may bring the file before back, and with it a client that was revoked.
         #[cfg(unix)]
-        File::open(&self.0)
-            .and_then(|folder| folder.sync_all())
-            .map_err(LinkError::file("write", &self.0))?;
+        match File::open(&self.0).and_then(|folder| folder.sync_all()) {
+            // Some file systems have nothing like it.
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    ErrorKind::InvalidInput | ErrorKind::Unsupported
+                ) =>
+            {
+                return Err(LinkError::file("write", &self.0)(error));
+            }
+            _ => {}
+        }
         Ok(())
     }
 

@@ -578,6 +578,10 @@ impl Tracker {
     fn give_back(&mut self, bytes: &Region, brings: Brings, fails_all: bool) -> bool {
         /// As many segments as may come of it.
         const MOST_PARTS: usize = 1 << 10;
+        // The space was lost meanwhile.
+        if brings.from == SpaceId::ANYWHERE {
+            return false;
+        }
         let is_left = |segment: &Segment| {
             let has_ended = segment.writer.is_none() && brings.writer.is_finished();
             segment.is_taken
@@ -625,6 +629,9 @@ impl Tracker {
     #[must_use = "what was replaced is dropped with nothing locked"]
     pub(crate) fn lose_space(&mut self, space: SpaceId, cause: &Error) -> Poisoned {
         let mut lost = Poisoned::default();
+        if let Some(rows) = &mut self.rows {
+            rows.lose_space(space);
+        }
         let rows = self.rows.as_deref();
         for segment in &mut self.segments {
             segment.copies.retain(|copy| copy.space != space);

@@ -54,7 +54,7 @@ impl User {
 /// Bytes that a migration brings, of which a writer of rows has changed where they are at home.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Brings {
-    /// Where they were at home before.
+    /// Where they were at home before; `ANYWHERE` if that space is lost.
     pub(super) from: SpaceId,
     pub(super) to: SpaceId,
     /// Who wrote them, there.
@@ -210,6 +210,19 @@ impl Rows {
             brings: None,
             poison: None,
         });
+    }
+
+    /// The bytes in a space are gone: a migration from there that fails gives nothing back to it.
+    pub(super) fn lose_space(&mut self, space: SpaceId) {
+        for brings in self
+            .users
+            .iter_mut()
+            .filter_map(|user| user.brings.as_mut())
+        {
+            if brings.from == space {
+                brings.from = SpaceId::ANYWHERE;
+            }
+        }
     }
 
     /// Records a migration to these bytes.

@@ -466,3 +466,22 @@ fn what_a_migration_for_rows_does_not_bring_stays_where_it_is() {
             .for_each(UserEvent::complete);
     }
 }
+
+/// Unless that place is lost before the migration fails.
+#[test]
+fn a_migration_from_a_lost_space_gives_nothing_back_to_it() {
+    let [far, near] = [SpaceId(1), SpaceId(2)];
+    let (all, left) = (0..64 * 64, rectangle(0..64, 0..32));
+    let mut tracker = Tracker::new(all.end);
+    let overwrite = AccessMode::Overwrite;
+    tracker.record(all.clone(), overwrite, far, EventId::NONE, &mut Nobody);
+    let [brings, writes] = [(); 2].map(|()| UserEvent::new());
+    let [migration, writer] = [&brings, &writes].map(|gate| gate.event().id());
+    tracker.migrate(&all, far, near, None, migration, &mut Nobody);
+    tracker.record_rows(&left, AccessMode::ReadWrite, near, writer, &mut Nobody);
+    let cause = lost();
+    drop(tracker.lose_space(far, &cause));
+    assert!(tracker.not_brought(&all, migration, true, &cause).any);
+    assert!(!tracker.is_valid_in(&all, far));
+    [brings, writes].into_iter().for_each(UserEvent::complete);
+}

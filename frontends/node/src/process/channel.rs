@@ -134,10 +134,6 @@ impl Channel {
         // SAFETY: all that the header names is there until the call returns, of the sizes that it says.
         let length = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, flags) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-        if length == 0 {
-            return Ok(Packet::End);
-        }
-        bytes.truncate(length);
         // SAFETY: as the system has filled it.
         let with = unsafe {
             let message = libc::CMSG_FIRSTHDR(&raw const header);
@@ -151,6 +147,11 @@ impl Channel {
                 Some(OwnedFd::from_raw_fd(descriptor))
             }
         };
+        // An empty packet is none that anybody sends. A descriptor that came with it is closed.
+        if length == 0 {
+            return Ok(Packet::End);
+        }
+        bytes.truncate(length);
         Ok(Packet::Some(bytes, with))
     }
 }
@@ -192,14 +193,14 @@ mod tests {
         assert!(theirs.send(b"three", None).is_err());
     }
 
-    /// Sends a packet with four descriptors, as a session may whose code is not ours.
-    fn send_four(channel: &Channel, each: &impl AsFd) {
+    /// Sends a packet of so many bytes with four descriptors, as a session may whose code is not ours.
+    fn send_four(channel: &Channel, length: usize, each: &impl AsFd) {
         let descriptors = [each.as_fd().as_raw_fd(); 4];
         let size = size_of_val(&descriptors) as libc::c_uint;
         let mut byte = 0_u8;
         let mut part = libc::iovec {
             iov_base: (&raw mut byte).cast(),
-            iov_len: 1,
+            iov_len: length,
         };
         let mut control = [0_u64; 8];
         // SAFETY: the header names a byte, and room for one message with four descriptors, all of which outlive the call.
@@ -222,17 +223,23 @@ mod tests {
 
     #[test]
     fn of_several_descriptors_none_is_left_open() {
-        let (ours, theirs) = Channel::pair().unwrap();
-        let theirs = Channel::over(theirs);
-        let (mut near, far) = UnixStream::pair().unwrap();
-        send_four(&ours, &far);
-        drop(far);
-        let packet = theirs.receive(None).unwrap();
-        assert!(matches!(packet, Packet::Some(_, Some(_))));
-        drop(packet);
-        // The other end is closed, wherever it was open.
-        near.set_nonblocking(true).unwrap();
-        assert_eq!(near.read(&mut [0]).unwrap(), 0);
+        for length in [1, 0] {
+            let (ours, theirs) = Channel::pair().unwrap();
+            let theirs = Channel::over(theirs);
+            let (mut near, far) = UnixStream::pair().unwrap();
+            send_four(&ours, length, &far);
+            drop(far);
+            let packet = theirs.receive(None).unwrap();
+            assert_eq!(
+                matches!(packet, Packet::Some(_, Some(_))),
+                length == 1,
+                "{packet:?}"
+            );
+            drop(packet);
+            // The other end is closed, wherever it was open.
+            near.set_nonblocking(true).unwrap();
+            assert_eq!(near.read(&mut [0]).unwrap(), 0);
+        }
     }
 
     #[test]

@@ -181,9 +181,9 @@ pub(crate) fn weaknesses_for(key: Option<&Path>) -> Vec<Weakness> {
         all.push(Weakness {
             is_serious: true,
             what: format!(
-                "the node's key is in {}, and code of a client's can read all that is in {readable}: have QUIPU_HOME name a folder \
-                 elsewhere",
-                key.display()
+                "the node's key is in {}, and code of a client's can read all that is in {readable}: have {} name a folder elsewhere",
+                key.display(),
+                quipu_environment::HOME.name()
             ),
         });
     }
@@ -513,7 +513,7 @@ mod tests {
     fn a_key_where_sessions_read_is_a_serious_weakness() {
         let serious = |key: &str| {
             let mut all = weaknesses_for(Some(Path::new(key)));
-            all.retain(|weakness| weakness.what.contains("QUIPU_HOME"));
+            all.retain(|weakness| weakness.what.contains(quipu_environment::HOME.name()));
             all.into_iter().any(|weakness| weakness.is_serious)
         };
         assert!(serious("/usr/local/quipu") && serious("/opt/quipu"));

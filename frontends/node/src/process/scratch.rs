@@ -11,11 +11,11 @@
 
 use crate::locked;
 use quipu_protocol::message::SessionId;
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -59,10 +59,18 @@ pub fn remove_scratch() {
     }
 }
 
+/// Gives the owner of a folder all rights to it, and follows no link. Where that is not possible, opening or emptying it fails.
+fn own(parent: impl AsFd, name: &CString) {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    if let Ok(folder) = openat(parent, name, flags, Mode::empty()) {
+        // Not every system changes the mode of what was opened so by its descriptor.
+        let _ = chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU);
+    }
+}
+
 /// Opens a folder, and no link to one, after its owner has got all rights to it.
 fn open(parent: impl AsFd, name: &CString) -> rustix::io::Result<OwnedFd> {
-    // Where that is not possible, opening or emptying it fails.
-    let _ = chmodat(&parent, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW);
+    own(&parent, name);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(&parent, name, flags, Mode::empty())
 }
@@ -123,7 +131,7 @@ fn empty(
             }
         }
         // A folder that cannot be changed cannot change its parent either.
-        let _ = chmodat(folder, &name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW);
+        own(folder, &name);
         let to = loop {
             *moved += 1;
             let to = CString::new(format!("{moved}")).unwrap_or_default();
@@ -168,10 +176,30 @@ mod tests {
         assert!(kept.path().join("file").exists());
     }
 
+    /// As a user who is not root, where these tests are root's: root needs no rights.
+    fn as_somebody(test: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                // SAFETY: they take numbers, and change this thread alone.
+                unsafe {
+                    libc::setfsgid(65534);
+                    libc::setfsuid(65534);
+                }
+                test();
+            });
+            thread.join().unwrap();
+        });
+    }
+
     #[test]
     fn what_is_longer_than_a_path_or_hidden_from_its_owner_is_removed() {
         let parent = tempfile::tempdir().unwrap();
-        let root = parent.path().join("session");
+        std::fs::set_permissions(parent.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        as_somebody(|| is_removed_beneath(parent.path()));
+    }
+
+    fn is_removed_beneath(parent: &Path) {
+        let root = parent.join("session");
         // Names that are taken as folders move to the root.
         for taken in ["1/2/3", "2/1"] {
             std::fs::create_dir_all(root.join(taken)).unwrap();
@@ -188,11 +216,20 @@ mod tests {
         let hidden = root.join("hidden");
         std::fs::create_dir_all(hidden.join("inner")).unwrap();
         std::fs::write(hidden.join("inner/file"), "").unwrap();
-        for folder in [hidden.join("inner"), hidden, root.clone()] {
-            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o300)).unwrap();
+        let fixed = root.join("fixed/inner");
+        std::fs::create_dir_all(&fixed).unwrap();
+        let modes = [
+            (hidden.join("inner"), 0o300),
+            (hidden, 0o300),
+            (fixed, 0o500),
+            (root.join("fixed"), 0o500),
+            (root.clone(), 0o300),
+        ];
+        for (folder, mode) in modes {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(mode)).unwrap();
         }
         remove_all(&root).unwrap();
-        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(parent).unwrap().count(), 0);
     }
 
     #[test]

@@ -81,11 +81,13 @@ fn parts(bytes: &[u8]) -> std::result::Result<Arc<[Part]>, Broken> {
     parts.collect()
 }
 
-/// False if a program surely prints nothing: it is a text without the function's name.
+/// False if a program surely prints nothing: it is a text without the function's name, also in its macros.
 fn may_print(create: &CreateProgram<'_>) -> bool {
     const NAME: &[u8] = b"printf";
     match create.format {
-        ProgramFormat::OpenClC => create.source.windows(NAME.len()).any(|part| part == NAME),
+        ProgramFormat::OpenClC => [create.source, create.options.as_bytes()]
+            .iter()
+            .any(|text| text.windows(NAME.len()).any(|part| part == NAME)),
         _ => true,
     }
 }

@@ -18,6 +18,7 @@ use crate::locked;
 use crate::node::Shared;
 use quipu_link::connection::Connection;
 use quipu_link::stream::{Duplex, Outgoing};
+use quipu_link::timer::SystemTimer;
 use quipu_link::{Fingerprint, LinkError};
 use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{
@@ -206,9 +207,12 @@ impl Peers {
         node: &Arc<Shared>,
         bulk: &Bulk,
         (peer, epoch): (u64, u32),
-        connection: Connection,
+        mut connection: Connection,
     ) -> Result<(), LinkError> {
         let key = connection.peer();
+        // The other node does so as well, and answers pings in any case. This one may be kept from reading for long, by a client
+        // that is away, and pings meanwhile.
+        connection.expect_pulse(node.options.idle, Arc::new(SystemTimer::default()));
         let (mut incoming, out) = connection.split(Duplex {
             stream: Stream::Peer,
             spin: node.options.spin,

@@ -140,7 +140,7 @@ impl Clip {
     }
 }
 
-/// How often each byte occurs.
+/// The number of times that each byte occurs.
 #[kernel]
 fn histogram(acc: &impl Accelerator<1>, bytes: &[u8], counts: Atomics<u32>) {
     for i in acc.elements(bytes.len()) {

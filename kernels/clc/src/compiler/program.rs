@@ -229,6 +229,8 @@ pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let is_old = matches!(versions.next(), Some("cl1.0" | "cl1.1"));
     let enabled = "#pragma OPENCL EXTENSION cl_clang_storage_class_specifiers : enable\n";
     let enabled = if is_old { enabled } else { "" };
+    // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     format!("{enabled}#line 1 \"program\"\n{source}")
 }
 
@@ -510,6 +512,8 @@ fn is_known(name: &str) -> bool {
         || name.starts_with("__q_")
         || name.starts_with(library::MATHEMATICS)
         || name == "printf"
+        // LLVM 18 calls these by itself, in place of powers of two.
+        || matches!(name, "ldexp" | "ldexpf")
 }
 
 /// Refuses a program that calls what is not there, or calls itself.
@@ -642,5 +646,18 @@ fn access(function: Value, index: usize, is_constant: bool) -> MemoryAccess {
         MemoryAccess::Write
     } else {
         MemoryAccess::ReadWrite
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_left_out() {
+        assert_eq!(
+            text_for("\u{feff}int a;", &[]),
+            "#line 1 \"program\"\nint a;"
+        );
     }
 }

@@ -24,6 +24,17 @@ enum Value {
     Several,
 }
 
+/// When a macro is defined.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    /// Under no condition.
+    Certain,
+    /// If it is not defined yet, and other conditions around that hold.
+    IfNot,
+    /// If some condition holds.
+    Possible,
+}
+
 impl Macros {
     /// Those of a compiler's options, with their values.
     pub(super) fn of(options: impl IntoIterator<Item = (String, String)>) -> Self {
@@ -33,17 +44,18 @@ impl Macros {
             values: HashMap::new(),
         };
         for (name, value) in options {
-            macros.define(&name, &lines::file(&value), true);
+            macros.define(&name, &lines::file(&value), When::Certain);
         }
         macros
     }
 
-    pub(super) fn define(&mut self, name: &str, file: &Option<String>, is_certain: bool) {
+    /// A macro is defined: under no condition, or under one, of which the innermost may be that it is not defined yet.
+    pub(super) fn define(&mut self, name: &str, file: &Option<String>, when: When) {
         self.defined.insert(name.to_owned());
-        let new = match (is_certain, self.values.get(name)) {
+        let new = match (when == When::Certain, self.values.get(name)) {
             (true, _) => Value::Certain(file.clone()),
-            // Compilers refuse another value, so the condition does not hold.
-            (false, Some(Value::Certain(_))) => return,
+            (false, Some(Value::Certain(_))) if when == When::IfNot => return,
+            (false, Some(Value::Certain(before))) if before == file => return,
             (false, None) => Value::Possible(file.clone()),
             (false, Some(Value::Possible(before))) if before == file => return,
             (false, Some(_)) => Value::Several,

@@ -16,7 +16,7 @@ mod macros;
 use crate::client::{ClcError, is_whole};
 use crate::options;
 use lines::{Directive, Line, Lines, is_joined};
-use macros::Macros;
+use macros::{Macros, When};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::io::Read;
@@ -137,16 +137,32 @@ impl Inliner<'_> {
     ) -> Result<(), ClcError> {
         // A guard's condition holds where the file is compiled first.
         let own = usize::from(matches!(once, Once::Guard(_)));
-        let (mut conditions, mut number) = (0_usize, 1);
+        // The macros of which each condition around is that they are not defined, if it is that of one.
+        let mut conditions: Vec<Option<String>> = Vec::new();
+        let mut number = 1;
         for line in Lines::new(text) {
             match &line.directive {
-                Directive::If(_) => conditions += 1,
-                Directive::EndIf => conditions = conditions.saturating_sub(1),
+                Directive::If(name) => conditions.push(name.clone()),
+                Directive::Else => {
+                    if let Some(innermost) = conditions.last_mut() {
+                        *innermost = None;
+                    }
+                }
+                Directive::EndIf => {
+                    conditions.pop();
+                }
                 _ => {}
             }
-            let is_certain = is_certain && conditions <= own;
+            let is_certain = is_certain && conditions.len() <= own;
             match &line.directive {
-                Directive::Define(name, file) => self.macros.define(name, file, is_certain),
+                Directive::Define(name, file) => {
+                    let when = match conditions.last() {
+                        _ if is_certain => When::Certain,
+                        Some(Some(missing)) if missing == name => When::IfNot,
+                        _ => When::Possible,
+                    };
+                    self.macros.define(name, file, when);
+                }
                 Directive::Undefine(name) => self.macros.undefine(name, is_certain),
                 _ => {}
             }

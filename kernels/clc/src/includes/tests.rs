@@ -223,6 +223,21 @@ fn a_file_that_a_macro_names_is_found_if_it_is_one() {
             "",
             "#include F",
         ),
+        (
+            "#define F <a.h>\n#if X\n#define F <b.h>\n#endif\n#include F\n",
+            "",
+            "#include F",
+        ),
+        (
+            "#ifdef X\n#define F <b.h>\n#endif\n#include F\n",
+            "-DF=<a.h>",
+            "#include F",
+        ),
+        (
+            "#ifndef F\n#if X\n#define F <b.h>\n#endif\n#endif\n#include F\n",
+            "-DF=<a.h> -UF",
+            "int b;",
+        ),
         ("#define F G\n#include F\n", "", "#include F"),
     ] {
         assert_eq!(of(source, options), expected, "{source} {options}");

@@ -19,7 +19,7 @@
 //!
 //! ```
 //! # use quipu_kernel::*;
-//! /// How often each byte occurs.
+//! /// The number of times that each byte occurs.
 //! struct Histogram<'a>(&'a [u8]);
 //!
 //! impl Kernel<1> for Histogram<'_> {
