@@ -56,8 +56,7 @@ fn a_device_of_another_machine_is_three_commands_away() {
     // An invitation is good for one client, which may use it again: the answer may have been lost.
     let again = told(&client, &["pair"], &invitation);
     assert!(again.status.success());
-    let other = tempfile::tempdir().unwrap();
-    let refused = told(other.path(), &["pair"], &invitation);
+    let refused = told(&folder.path().join("other"), &["pair"], &invitation);
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("`quipu invite`"));
 
