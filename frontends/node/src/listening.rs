@@ -96,7 +96,12 @@ impl Shared {
             }
             Some(_) => self.come(one),
             None => quipu_scheduler::panics::quietly(|| {
-                tracing::debug!("somebody who has connected does not say what clients say")
+                let address = match one.stream.peer_addr() {
+                    Ok(address) => address.to_string(),
+                    Err(_) => "a client".to_owned(),
+                };
+                let error = format!("'{address}' does not speak Quipu's protocol");
+                tracing::info!(%error, "not let in");
             }),
         }
     }
