@@ -20,7 +20,7 @@
 //! * One whose devices order commands among themselves has a
 //!   [sync domain](DeviceProperties::domain). At `submit` it is told which waits of the command are
 //!   commands of that domain. It may forward the command to the device as soon as every *other*
-//!   wait is resolved, of which [`Notification::Resolved`] tells it. It reports completions in the
+//!   wait is resolved. [`Notification::Resolved`] tells it of each. It reports completions in the
 //!   order in which the device ordered them. So when the command is reported, all its waits are
 //!   resolved here too.
 //!

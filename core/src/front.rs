@@ -237,7 +237,7 @@ impl Queue {
         head.one_at_a_time.store(true, Ordering::Relaxed);
     }
 
-    /// True if the caller orders commands of which one writes bytes that another accesses.
+    /// True if the caller, and not hazards, orders two commands that access the same bytes if one of them writes.
     pub(crate) fn caller_orders(&self) -> bool {
         self.shared().options().hazards.are_callers()
     }
@@ -262,7 +262,7 @@ impl Queue {
         self.enqueue(fill, 1, &request)
     }
 
-    /// As [`Queue::fill`], of rows of so many bytes, in each of which the pattern begins anew. The
+    /// As [`Queue::fill`], for rows of so many bytes. The pattern begins anew in each row. The
     /// access covers them from the first byte to the last; the bytes between them stay as they are.
     /// Of steps, only the strides of the destination count.
     ///

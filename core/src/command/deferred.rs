@@ -225,7 +225,7 @@ pub(super) fn drain() {
         _ => return,
     };
     {
-        // What a waker makes ready is handed over by this loop, unless the waker waits for it: none nests in another.
+        // This loop hands over the commands that a waker makes ready, unless the waker waits for them. So no loop nests.
         let _depth = Depth::enter(1);
         loop {
             hand_over_ready();

@@ -1,8 +1,8 @@
 //! Memory objects: the core's part of buffers.
 //!
 //! A memory object has at most one allocation per memory space, made when a command that needs it
-//! is handed over, and zeroed. The tracker knows which space holds a valid copy of which bytes, and
-//! which commands use them.
+//! is handed over, and zeroed. For each range of bytes the tracker knows the spaces with a valid copy,
+//! and the commands that use it.
 //!
 //! Lifetime: handles ([`MemoryRef`]) are counted; commands are not handles. When the last handle
 //! goes, the object is freed by a command that waits for all its users. So a running command's
