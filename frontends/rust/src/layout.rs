@@ -370,12 +370,6 @@ impl<T: Element, const D: usize> View<T, D> {
         &self.buffer
     }
 
-    /// As [`View::buffer`], to be written by a launch.
-    #[must_use]
-    pub fn buffer_mut(&mut self) -> &mut Buffer<T> {
-        &mut self.buffer
-    }
-
     /// The part of it in these ranges, one for each dimension.
     ///
     /// # Errors

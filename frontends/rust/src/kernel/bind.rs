@@ -26,7 +26,8 @@
 //! let queue = context.queue(&context.fastest())?;
 //! let x = context.buffer(&[1.0, 2.0, 3.0])?;
 //! let mut y = context.buffer(&[10.0, 20.0, 30.0])?;
-//! queue.launch(x.len(), native(saxpy, (2.0f32, &x, &mut y)))?;
+//! // SAFETY: the function binds the kernel to its output, always in the same way.
+//! queue.launch(x.len(), unsafe { native(saxpy, (2.0f32, &x, &mut y)) })?;
 //! assert_eq!(queue.read(&y)?.wait()?, [12.0, 24.0, 36.0]);
 //! # Ok(()) }
 //! ```

@@ -313,7 +313,8 @@ fn a_view_that_is_too_short_fails_the_launch() {
         let x = context.allocate(10).unwrap();
         let mut y = context.allocate(10).unwrap();
         let error = queue
-            .launch([10, 2], native(short, (&x, &mut y)))
+            // SAFETY: the function binds its output, always in the same way.
+            .launch([10, 2], unsafe { native(short, (&x, &mut y)) })
             .unwrap()
             .wait()
             .unwrap_err();

@@ -373,7 +373,8 @@ fn views_are_arguments_of_kernels_with_gaps_and_without() {
         for (input, mut output) in views().into_iter().zip(views().into_iter().rev()) {
             queue.fill_nd(&input, 5_000_000).unwrap();
             queue
-                .launch(EXTENT, native(move_to, (&input, &mut output)))
+                // SAFETY: the function binds its output, always in the same way.
+                .launch(EXTENT, unsafe { native(move_to, (&input, &mut output)) })
                 .unwrap();
             let cells = queue.read_nd(&output).unwrap().wait().unwrap();
             for (index, cell) in cells.into_iter().enumerate() {
@@ -406,7 +407,8 @@ fn a_view_of_three_dimensions_keeps_its_strides() {
         let whole = context.allocate_padded::<u32, 3>([4, 5, 6]).unwrap();
         let mut part = whole.region([1..3, 1..4, 2..6]).unwrap();
         queue
-            .launch([2, 3, 4], native(number, (&mut part,)))
+            // SAFETY: the function binds its output, always in the same way.
+            .launch([2, 3, 4], unsafe { native(number, (&mut part,)) })
             .unwrap();
         let cells = queue.read_nd(&part).unwrap().wait().unwrap();
         assert_eq!(cells, (0..24).collect::<Vec<_>>());
