@@ -39,6 +39,19 @@ pub trait NativeKernel: Send + Sync + 'static {
     /// is run twice in a launch.
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<(), Error>;
 
+    /// Looks at the arguments of a launch that a driver runs in several calls of [`run`](Self::run), before any of these.
+    /// A call of `run` with all work-groups does it by itself.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run): it fails the command, of which nothing is run.
+    ///
+    /// # Safety
+    /// As for [`run`](Self::run), and no group of the launch has begun.
+    unsafe fn begin(&self, arguments: &[RawArgument]) -> Result<(), Error> {
+        let _ = arguments;
+        Ok(())
+    }
+
     /// The kernel as code that drivers of other devices compile, if it has any.
     fn portable(&self) -> Option<&dyn PortableKernel> {
         None
@@ -502,7 +515,11 @@ impl<K: NativeKernel> Body for NativeLaunch<K> {
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         // SAFETY: as above.
         brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
-        rare: Rare::NONE,
+        rare: Rare {
+            // SAFETY: as above.
+            look: Some(|state, arguments| unsafe { (*state.cast::<Self>()).0.begin(arguments) }),
+            ..Rare::NONE
+        },
         drop: drop_state::<Self>(),
     };
 }
@@ -523,7 +540,11 @@ impl Body for BoxedLaunch {
         portable: |state| unsafe { (*state.cast::<Self>()).0.portable().map(std::ptr::from_ref) },
         // SAFETY: as above.
         brief: |state, groups| unsafe { (*state.cast::<Self>()).0.is_brief(groups) },
-        rare: Rare::NONE,
+        rare: Rare {
+            // SAFETY: as above.
+            look: Some(|state, arguments| unsafe { (*state.cast::<Self>()).0.begin(arguments) }),
+            ..Rare::NONE
+        },
         drop: drop_state::<Self>(),
     };
 }

@@ -32,8 +32,8 @@
 use super::id::EventId;
 use super::owned::{Command, ReadySink};
 use super::recorded::Shared;
-use crate::access::{Argument, PackedAccess};
-use crate::error::Error;
+use crate::access::{Argument, PackedAccess, RawArgument};
+use crate::error::{Error, Result};
 use crate::notify::NotifyList;
 use crate::observers::Observers;
 use crate::portable::PortableKernel;
@@ -170,8 +170,13 @@ pub(crate) struct Vtable {
 /// Finds the user event that a command opens, in its state.
 pub(crate) type Opens = unsafe fn(*const u8) -> Option<NonNull<Slot>>;
 
-/// The functions of few kinds of commands: a reservation of the host's, and a graph.
+/// Looks at the arguments of a launch, before its work-groups are run.
+pub(crate) type Look = unsafe fn(*const u8, &[RawArgument]) -> Result<()>;
+
+/// The functions of few kinds of commands: a launch of several groups, a reservation of the host's, and a graph.
 pub(crate) struct Rare {
+    /// See [`NativeKernel::begin`](crate::operation::NativeKernel::begin).
+    pub(crate) look: Option<Look>,
     /// The user event that the command completes once its waits are over, if there is one. The command is not started.
     pub(crate) opens: Option<Opens>,
     /// Does a command that needs no device, which ends later; the others end at once.
@@ -183,6 +188,7 @@ pub(crate) struct Rare {
 impl Rare {
     /// As most.
     pub(crate) const NONE: Self = Self {
+        look: None,
         opens: None,
         begin: None,
         fail: None,

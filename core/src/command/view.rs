@@ -184,6 +184,25 @@ impl CommandView {
         running::within(self.0, run)
     }
 
+    /// Has the body look at its arguments, resolved by the driver: once, before the first call of
+    /// [`run_native`](Self::run_native), if several calls run a launch. Unwinds if the body panics.
+    ///
+    /// # Errors
+    /// The error that the body returns: the command fails, and none of its work-groups is run.
+    ///
+    /// # Safety
+    /// As for [`run_native`](Self::run_native), of which no call has been made.
+    pub unsafe fn begin_native(&self, arguments: &[crate::access::RawArgument]) -> Result<()> {
+        match self.vtable().rare.look {
+            Some(look) => {
+                // SAFETY: the state is the vtable's own; the rest as the caller promises.
+                let look = || unsafe { look(self.state_pointer(), arguments) };
+                running::within(self.0, look)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The kernel as code that drivers compile, if it is a launch of one that has
     /// any.
     #[must_use]

@@ -150,6 +150,8 @@ impl Context {
     }
 
     fn wait_for_queues(&self, which: impl Fn(&Device) -> bool) -> Result<()> {
+        // In a child of `fork`, another thread may have had the lock.
+        quipu_scheduler::process::check()?;
         // Without the lock: a waiting thread may run commands, which may make, drop and wait for queues.
         let cores: Vec<_> = {
             let queues = self.0.queues();

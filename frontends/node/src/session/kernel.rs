@@ -110,6 +110,15 @@ impl NativeKernel for NodeKernel {
         }
     }
 
+    unsafe fn begin(&self, arguments: &[RawArgument]) -> Result<()> {
+        match &*self.0 {
+            // SAFETY: the memory is the launch's, and no group has begun: `NativeKernel::begin` asks its caller for the
+            // same.
+            Kind::Native(kernel, _) => unsafe { kernel.begin(arguments) },
+            _ => Ok(()),
+        }
+    }
+
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
         match &*self.0 {
             // SAFETY: the memory is the launch's, and no group runs twice: `NativeKernel::run` asks its caller for the

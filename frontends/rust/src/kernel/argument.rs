@@ -40,6 +40,28 @@ pub unsafe trait Stored: Send + Sync + 'static {
     /// runs other groups of the same division: see [`GlobalMut::from_raw_parts`].
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<Self::View<'a>>;
 
+    /// True if it is written, and some bits are no value of its elements: then [`check`](Self::check) looks at them.
+    #[inline]
+    #[must_use]
+    fn is_checked() -> bool {
+        false
+    }
+
+    /// Takes as many of the resolved arguments as it has. Sees to it that all elements of those that are written are values of
+    /// their types: threads get references to them.
+    ///
+    /// # Errors
+    /// If the bits of an element that keeps its content are no value of its type.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid in their modes, and no thread uses their memory meanwhile.
+    unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+        for _ in 0..Self::PLACES.count_ones() {
+            raw.next();
+        }
+        Ok(())
+    }
+
     /// As [`Stored::view`], for a host task.
     ///
     /// # Errors
@@ -353,7 +375,11 @@ pub struct Read<T>(PhantomData<fn() -> T>);
 
 /// A buffer that is written.
 #[derive(Debug)]
-pub struct Write<T>(PhantomData<fn() -> T>);
+pub struct Write<T> {
+    /// True if its content is not kept.
+    overwrites: bool,
+    elements: PhantomData<fn() -> T>,
+}
 
 /// A view of `D` dimensions that is read.
 #[derive(Debug)]
@@ -370,8 +396,20 @@ impl<T> Read<T> {
 }
 
 impl<T> Write<T> {
+    /// One whose content is kept.
     pub(crate) fn new() -> Self {
-        Self(PhantomData)
+        Self {
+            overwrites: false,
+            elements: PhantomData,
+        }
+    }
+
+    /// One whose content is not kept.
+    fn overwriting() -> Self {
+        Self {
+            overwrites: true,
+            ..Self::new()
+        }
     }
 }
 
@@ -441,10 +479,41 @@ impl<T: Element> Shared for Read<T> {
     }
 }
 
+/// Writes zero, which is a value of every element type, over elements whose bits are no value of theirs.
+///
+/// # Safety
+/// As for [`values`], and they may be written.
+unsafe fn clear_invalid<T: Element>(pointer: *mut T, length: usize) {
+    let mut checked = 0;
+    // SAFETY: within the elements; the rest as the caller promises.
+    while let Some(index) = unsafe { first_invalid(pointer.add(checked), length - checked) } {
+        // SAFETY: as above.
+        unsafe { pointer.add(checked + index).write(T::zeroed()) };
+        checked += index + 1;
+    }
+}
+
 // SAFETY: the views are of an argument whose access writes.
 unsafe impl<T: Element> Stored for Write<T> {
+    #[inline]
+    fn is_checked() -> bool {
+        !takes_any_bits::<T>()
+    }
+
     type View<'a> = GlobalMut<'a, T>;
     type Host<'a> = &'a mut [T];
+
+    unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+        // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller for that.
+        unsafe {
+            let (pointer, length) = elements::<T>(raw)?;
+            match self.overwrites {
+                true => clear_invalid(pointer, length),
+                false => drop(values(pointer, length)?),
+            }
+        }
+        Ok(())
+    }
 
     fn pass(&self, to: &mut Passing<'_>) {
         to.memory(size_of::<T>(), None);
@@ -470,8 +539,27 @@ unsafe impl<T: Element> Stored for Write<T> {
 
 // SAFETY: the views are of an argument whose access writes.
 unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
+    #[inline]
+    fn is_checked() -> bool {
+        !takes_any_bits::<T>()
+    }
+
     type View<'a> = GlobalMut<'a, T, D>;
     type Host<'a> = &'a mut [T];
+
+    unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+        // SAFETY: the argument is of this type, and its rows are nobody else's: `Stored::check` asks its caller for that.
+        unsafe {
+            let (pointer, length) = elements::<T>(raw)?;
+            let flat = GlobalRef::from_raw_parts(pointer, length);
+            let is_inside = flat.in_strides(self.0.extent(), self.0.strides());
+            is_inside.map_err(|error| unresolved(&error.to_string()))?;
+            for start in self.0.row_starts() {
+                values::<T>(pointer.add(start), self.0.extent()[D - 1])?;
+            }
+        }
+        Ok(())
+    }
 
     fn pass(&self, to: &mut Passing<'_>) {
         to.memory(size_of::<T>(), Some(self.0.extents_and_strides()));
@@ -480,7 +568,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
         // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
-        let flat = unsafe { Write::<T>(PhantomData).view(raw) }?;
+        let flat = unsafe { Write::<T>::new().view(raw) }?;
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
     }
@@ -488,7 +576,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
         // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
-        unsafe { Write::<T>(PhantomData).host(raw) }
+        unsafe { Write::<T>::new().host(raw) }
     }
 
     #[inline]
@@ -511,17 +599,18 @@ unsafe impl<T: Element, const D: usize> Stored for ReadView<T, D> {
         // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that. Others
         // may write between its rows. The rows alone are looked at, and all are inside: the view's access has its
         // layout's span.
-        let flat = unsafe {
+        unsafe {
             let (pointer, length) = elements::<T>(raw)?;
+            let flat = GlobalRef::from_raw_parts(pointer, length);
+            let view = flat.in_strides(self.0.extent(), self.0.strides());
+            let view = view.map_err(|error| unresolved(&error.to_string()))?;
             if !takes_any_bits::<T>() {
                 for start in self.0.row_starts() {
                     values::<T>(pointer.add(start), self.0.extent()[D - 1])?;
                 }
             }
-            GlobalRef::from_raw_parts(pointer, length)
-        };
-        flat.in_strides(self.0.extent(), self.0.strides())
-            .map_err(|error| unresolved(&error.to_string()))
+            Ok(view)
+        }
     }
 
     #[inline]
@@ -562,7 +651,7 @@ unsafe impl<'b, T: Element> Argument<'b> for &'b mut Buffer<T> {
 
     #[inline]
     fn split(self) -> Result<(Write<T>, Option<Access<'b>>)> {
-        Ok((Write(PhantomData), Some(self.access(AccessMode::ReadWrite))))
+        Ok((Write::new(), Some(self.access(AccessMode::ReadWrite))))
     }
 }
 
@@ -573,7 +662,7 @@ unsafe impl<'b, T: Element> Argument<'b> for Overwrite<'b, T> {
     #[inline]
     fn split(self) -> Result<(Write<T>, Option<Access<'b>>)> {
         let access = self.buffer.access(AccessMode::Overwrite);
-        Ok((Write(PhantomData), Some(access)))
+        Ok((Write::overwriting(), Some(access)))
     }
 }
 
@@ -671,8 +760,20 @@ macro_rules! tuples {
         #[allow(unused_variables, clippy::unused_unit)]
         unsafe impl<$($name: Stored),*> Stored for ($($name,)*) {
             const PLACES: u64 = 0 $(| ($name::PLACES & 1) << $at)*;
+
             type View<'a> = ($($name::View<'a>,)*);
             type Host<'a> = ($($name::Host<'a>,)*);
+
+            unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+                // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller for that.
+                $(unsafe { self.$at.check(raw) }?;)*
+                Ok(())
+            }
+
+            #[inline]
+            fn is_checked() -> bool {
+                false $(|| $name::is_checked())*
+            }
 
             fn pass(&self, to: &mut Passing<'_>) {
                 $(self.$at.pass(to);)*
@@ -778,10 +879,10 @@ mod tests {
         // SAFETY: the bytes are there, and borrowed by one of these at a time.
         unsafe {
             assert!(Read::<bool>(PhantomData).host(&mut all.iter()).is_err());
-            let error = Write::<bool>(PhantomData).host(&mut all.iter());
+            let error = Write::<bool>::new().host(&mut all.iter());
             let error = error.expect_err("two is no bool").to_string();
             assert!(error.contains("element 2"), "{error}");
-            let values = Write::<bool>(PhantomData).host(&mut first.iter());
+            let values = Write::<bool>::new().host(&mut first.iter());
             assert_eq!(values.expect("these are"), [false, true]);
             let values = Read::<u8>(PhantomData).host(&mut all.iter());
             assert_eq!(values.expect("any bits are"), [0, 1, 2]);

@@ -61,8 +61,20 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for LaunchBody<P, D> {
         self.prepared.name()
     }
 
+    unsafe fn begin(&self, arguments: &[RawArgument]) -> Result<()> {
+        match self.prepared.is_checked() {
+            // SAFETY: no group has begun: `NativeKernel::begin` asks its caller for that.
+            true => unsafe { self.prepared.check(arguments) },
+            false => Ok(()),
+        }
+    }
+
     #[inline]
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
+        if self.prepared.is_checked() && groups.len() == self.division.block_count() {
+            // SAFETY: these are all groups, so no other call runs any.
+            unsafe { self.prepared.check(arguments) }?;
+        }
         let Some(groups) = self
             .groups(groups)
             .map_err(|error| failed(self.name(), &error))?

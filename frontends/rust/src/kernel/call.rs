@@ -141,6 +141,27 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
     /// As [`Stored::PLACES`].
     const PLACES: u64 = 1;
 
+    /// As [`Stored::is_checked`].
+    #[inline]
+    #[must_use]
+    fn is_checked() -> bool {
+        false
+    }
+
+    /// As [`Stored::check`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As [`Stored::check`].
+    unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+        for _ in 0..Self::PLACES.count_ones() {
+            raw.next();
+        }
+        Ok(())
+    }
+
     /// The view that a launch is given.
     ///
     /// # Errors
@@ -268,6 +289,16 @@ macro_rules! kept {
     ($([$($generics:tt)*] $stored:ty: $partition:ty, $dimensions:tt;)*) => {$(
         // SAFETY: the views are those of `Stored`.
         unsafe impl<$($generics)*> Kept<$partition, $dimensions> for $stored {
+            #[inline]
+            fn is_checked() -> bool {
+                <Self as Stored>::is_checked()
+            }
+
+            unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+                // SAFETY: `Kept::check` asks its caller for the same as `Stored::check`.
+                unsafe { Stored::check(self, raw) }
+            }
+
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, $partition, $dimensions>> {
                 // SAFETY: `Kept::view` asks its caller for the same as `Stored::view`.
@@ -480,6 +511,17 @@ macro_rules! tuples {
             Kept<($($partition,)*), D> for ($($argument,)*)
         {
             const PLACES: u64 = 0 $(| (<$argument as Kept<$partition, D>>::PLACES & 1) << $at)*;
+
+            unsafe fn check(&self, raw: &mut Raw<'_>) -> Result<()> {
+                // SAFETY: `Kept::check` of the tuple asks its caller for that of each.
+                $(unsafe { self.$at.check(raw) }?;)*
+                Ok(())
+            }
+
+            #[inline]
+            fn is_checked() -> bool {
+                false $(|| <$argument as Kept<$partition, D>>::is_checked())*
+            }
 
             #[inline]
             unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<ViewOf<'a, ($($partition,)*), D>> {
@@ -758,6 +800,16 @@ impl<K: Entry<D>, S: Kept<K::Parameters, D>, const D: usize> Prepared<D> for Cal
     #[inline]
     fn places(&self) -> u64 {
         S::PLACES
+    }
+
+    #[inline]
+    fn is_checked(&self) -> bool {
+        S::is_checked()
+    }
+
+    unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
+        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks its caller for that.
+        unsafe { self.kept.check(&mut arguments.iter()) }
     }
 
     #[inline]

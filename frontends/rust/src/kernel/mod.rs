@@ -44,6 +44,8 @@ mod bind;
 mod body;
 mod built_in;
 mod call;
+#[cfg(test)]
+mod checked_elements;
 mod native;
 mod passing;
 #[cfg(debug_assertions)]

@@ -31,7 +31,12 @@ impl<F, A> fmt::Debug for Native<F, A> {
 ///
 /// `function` makes a kernel that is [bound](crate::bind) to its output of [views of the arguments](crate::kernel).
 /// See [`bind`](crate::bind) for an example.
-pub fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
+///
+/// # Safety
+/// A device calls `function` from several threads at a time, each time with views of whole arguments. So `function` only
+/// makes the kernel: it neither writes an output itself, nor runs a kernel on it. All calls divide each output in the same
+/// way, into the same parts.
+pub unsafe fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
     Native {
         function,
         arguments,
@@ -92,6 +97,16 @@ where
     }
 
     #[inline]
+    fn is_checked(&self) -> bool {
+        S::is_checked()
+    }
+
+    unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
+        // SAFETY: the arguments are this command's, and nobody uses them: `Prepared::check` asks its caller for that.
+        unsafe { self.stored.check(&mut arguments.iter()) }
+    }
+
+    #[inline]
     unsafe fn run(
         &self,
         arguments: &[RawArgument],
@@ -101,7 +116,7 @@ where
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>> {
         // SAFETY: the arguments are this command's. Each range of groups gets views of its own, of which
-        // partitions hand out the parts of its groups.
+        // partitions hand out the parts of its groups: `native` asks its caller for that.
         let views = unsafe { self.stored.view(&mut arguments.iter()) }?;
         let bound = self.function.bind(views);
         // SAFETY: each group is run once: `run` asks its own caller for that.

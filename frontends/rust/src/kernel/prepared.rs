@@ -30,6 +30,24 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
         scratch: &mut BlockScratch,
     ) -> Result<std::result::Result<(), KernelError>>;
 
+    /// True if [`check`](Self::check) has something to look at.
+    #[inline]
+    fn is_checked(&self) -> bool {
+        false
+    }
+
+    /// Sees to it that all elements of arguments that are written are values of their types.
+    ///
+    /// # Errors
+    /// If those of one that keeps its content are not.
+    ///
+    /// # Safety
+    /// The arguments are the command's, valid in their modes, and no work-group has begun.
+    unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
+        let _ = arguments;
+        Ok(())
+    }
+
     /// Refuses a division whose blocks are not as the kernel's attribute says.
     ///
     /// # Errors
@@ -104,6 +122,15 @@ pub trait Prepared<const D: usize>: Send + Sync + 'static {
 impl<const D: usize> Prepared<D> for Box<dyn Prepared<D>> {
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn is_checked(&self) -> bool {
+        (**self).is_checked()
+    }
+
+    unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
+        // SAFETY: `Prepared::check` asks its caller for the same.
+        unsafe { (**self).check(arguments) }
     }
 
     fn check_blocks(&self, division: &WorkDivision<D>) -> Result<()> {

@@ -88,7 +88,8 @@ impl<T: Element> DerefMut for Scratch<T> {
 
 impl<T: Element> Drop for Scratch<T> {
     fn drop(&mut self) {
-        if !self.queue.reuses_scratch() {
+        // In a child of `fork`, other threads may have had the locks.
+        if !self.queue.reuses_scratch() || quipu_scheduler::process::is_forked() {
             return;
         }
         // The buffer's handle is one, unless the user has put another in its place.
@@ -124,6 +125,8 @@ impl Queue {
     /// # Errors
     /// As [`allocate`](Self::allocate).
     pub fn scratch<T: Element>(&self, length: usize) -> Result<Scratch<T>> {
+        // In a child of `fork`, another thread may have had the lock.
+        quipu_scheduler::process::check()?;
         let bytes = crate::buffer::bytes_of::<T>("allocate a scratch buffer", length)?;
         // A buffer without elements has memory for one.
         let bytes = bytes.max(size_of::<T>() as u64);

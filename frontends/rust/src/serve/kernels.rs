@@ -1,6 +1,6 @@
 //! The kernels that a program serves.
 
-use super::taking::{ElementCheck, Served, Taking, division};
+use super::taking::{Served, Taking, division};
 use crate::device::Device;
 use crate::kernel::{Call, Called, LaunchBody, Prepared};
 use quipu_kernel::emit::ir::{Allowances, Module};
@@ -197,7 +197,7 @@ where
     };
     let mut from = Taking::new(launch.parameters)?;
     let kept = <K::Parameters as Served<D>>::take(&mut from)?;
-    let checks = from.finish()?;
+    from.finish()?;
     let passed = launch.passed;
     if passed.shared.len() != K::SHARED {
         return Err(invalid(format!(
@@ -222,17 +222,12 @@ where
             automatic: false,
             allowances: Allowances::default(),
         },
-        checks,
-        checked: OnceLock::new(),
     }))
 }
 
 /// A launch by a client.
 struct ClientLaunch<P, const D: usize> {
     body: LaunchBody<P, D>,
-    checks: Vec<ElementCheck>,
-    /// Their result.
-    checked: OnceLock<Result<()>>,
 }
 
 impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
@@ -240,16 +235,12 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
         self.body.name()
     }
 
+    unsafe fn begin(&self, arguments: &[RawArgument]) -> Result<()> {
+        // SAFETY: `NativeKernel::begin` asks its caller for the same.
+        unsafe { self.body.begin(arguments) }
+    }
+
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<()> {
-        if !self.checks.is_empty() {
-            // The first thread looks, and the others wait for that: so nothing is written meanwhile.
-            let checked = self.checked.get_or_init(|| {
-                let mut checks = self.checks.iter();
-                // SAFETY: the arguments are this command's, and none of its work-groups has begun.
-                checks.try_for_each(|check| unsafe { check.check(arguments) })
-            });
-            checked.clone()?;
-        }
         // SAFETY: `NativeKernel::run` asks its caller for the same.
         unsafe { self.body.run(arguments, groups) }
     }
@@ -259,8 +250,7 @@ impl<P: Prepared<D>, const D: usize> NativeKernel for ClientLaunch<P, D> {
     }
 
     fn serves_many_launches(&self) -> bool {
-        // The memory of another launch has to be looked at again.
-        self.checks.is_empty()
+        true
     }
 }
 

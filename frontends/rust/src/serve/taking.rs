@@ -3,7 +3,8 @@
 //! A client may pass anything. A kernel gets only arguments that its parameters' types promise: as many parameters as
 //! it has; values that are values of their types; memory that is aligned, long enough for its shape, and accessed in
 //! a mode that is enough; nothing that is written shares a byte with anything else. What is *in* the memory is only
-//! known when the command runs: where not all bits are a value of the type, [`ElementCheck`] looks then.
+//! known when the command runs: where not all bits are a value of the type, the launch looks then
+//! ([`Stored::check`](crate::kernel::Stored::check)).
 
 use crate::element::Element;
 use crate::kernel::{Kept, KeptValue, Read, ReadView, Write, WriteView, region_of};
@@ -15,58 +16,13 @@ use quipu_kernel::{
 use quipu_node::Parameter;
 use quipu_scheduler::portable::Extents;
 use quipu_scheduler::region::Region;
-use quipu_scheduler::{Error, ErrorKind, RawArgument, Result};
+use quipu_scheduler::{Error, ErrorKind, Result};
 
 /// The parameters that were passed, and not taken yet.
 #[derive(Debug)]
 pub struct Taking<'l> {
     parameters: &'l [Parameter<'l>],
     taken: usize,
-    memories: usize,
-    checks: Vec<ElementCheck>,
-}
-
-/// Elements whose bits have to be looked at before a kernel is given them.
-#[derive(Debug)]
-pub(super) struct ElementCheck {
-    parameter: usize,
-    /// The index of the command's argument.
-    argument: usize,
-    first_invalid: unsafe fn(&RawArgument) -> Option<usize>,
-}
-
-impl ElementCheck {
-    /// # Errors
-    /// If there are elements that are no values of their type.
-    ///
-    /// # Safety
-    /// The arguments are the command's, valid for reads, and nobody writes them.
-    pub(super) unsafe fn check(&self, arguments: &[RawArgument]) -> Result<()> {
-        let Some(argument) = arguments.get(self.argument) else {
-            return Err(refused("has fewer arguments than parameters".to_owned()));
-        };
-        // SAFETY: as the caller promises.
-        match unsafe { (self.first_invalid)(argument) } {
-            None => Ok(()),
-            Some(element) => Err(refused(format!(
-                "has bytes at element {element} of parameter {} that are no value of its type",
-                self.parameter
-            ))),
-        }
-    }
-}
-
-/// The first element that is no value of `T`.
-///
-/// # Safety
-/// The memory is there, initialised, and nobody writes it.
-unsafe fn first_invalid<T: KernelData>(argument: &RawArgument) -> Option<usize> {
-    // SAFETY: as the caller promises.
-    let bytes = unsafe {
-        std::slice::from_raw_parts(argument.pointer.cast_const().cast::<u8>(), argument.length)
-    };
-    let mut elements = bytes.chunks_exact(size_of::<T>().max(1));
-    elements.position(|element| !T::is_value(element))
 }
 
 fn refused(problem: String) -> Error {
@@ -123,16 +79,12 @@ impl<'l> Taking<'l> {
         Ok(Self {
             parameters,
             taken: 0,
-            memories: 0,
-            checks: Vec::new(),
         })
     }
 
-    /// The checks to make when the command runs.
-    ///
     /// # Errors
     /// If there are more parameters than were taken.
-    pub(super) fn finish(self) -> Result<Vec<ElementCheck>> {
+    pub(super) fn finish(self) -> Result<()> {
         if self.taken != self.parameters.len() {
             return Err(refused(format!(
                 "passes {} parameters where the kernel has {}",
@@ -140,7 +92,7 @@ impl<'l> Taking<'l> {
                 self.taken
             )));
         }
-        Ok(self.checks)
+        Ok(())
     }
 
     fn refuse(&self, problem: &str) -> Error {
@@ -204,14 +156,6 @@ impl<'l> Taking<'l> {
         if count == 0 {
             return Err(self.refuse("without elements"));
         }
-        if !T::ANY_BITS {
-            self.checks.push(ElementCheck {
-                parameter: self.taken,
-                argument: self.memories,
-                first_invalid: first_invalid::<T>,
-            });
-        }
-        self.memories += 1;
         Ok((count, *shape))
     }
 

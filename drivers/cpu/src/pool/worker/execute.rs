@@ -133,6 +133,11 @@ impl Worker {
 
     /// A launch of several groups, or a transfer or fill of several pieces: whole, if it is short; else shared.
     pub(super) fn launch_groups(&self, command: Command, arguments: Arguments, groups: u32) {
+        // SAFETY: the command was started; its arguments are resolved, hazards keep others away, and no group has begun.
+        let begin = || unsafe { command.begin_native(&arguments) };
+        if let Err(error) = contained(&command, begin) {
+            return command.finish(Err(error), &mut Local(self));
+        }
         let body = command.body_key();
         let mut first = 0;
         if self.costs.estimate(body, groups).is_none()
@@ -282,9 +287,14 @@ impl Worker {
     ) -> Result<(), Error> {
         // SAFETY: the command was started; its arguments are resolved, hazards
         // keep others away, and each group is claimed once.
-        let run = || unsafe { command.run_native(arguments, groups) };
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panicked(command, panic)))
+        contained(command, || unsafe { command.run_native(arguments, groups) })
     }
+}
+
+/// Calls code of a body; a panic becomes an error.
+#[inline]
+fn contained(command: &Command, code: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+    catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| Err(panicked(command, panic)))
 }
 
 /// The arguments' bytes in the host's memory.
