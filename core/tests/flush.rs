@@ -440,6 +440,25 @@ fn what_becomes_ready_after_its_queue_was_flushed_runs() {
     event.wait_timeout(PATIENCE).unwrap();
 }
 
+/// Only its own context knows the queue that is to be flushed.
+#[test]
+fn a_wait_for_the_turn_of_another_contexts_event_flushes_that_context() {
+    let late = || -> Arc<dyn Driver> {
+        Arc::new(Late {
+            ready: Mutex::default(),
+            panics: false,
+        })
+    };
+    let [own, other] = [late(), late()].map(|driver| Device::all_of(&driver).unwrap());
+    let context = Context::new(&own).unwrap();
+    let others = Context::new(&other).unwrap();
+    let queue = others.queue(&other[0], QueueOptions::default()).unwrap();
+    let task = || queue.host_task(|_| Ok(()), &Request::default()).unwrap();
+    let [_, last] = [task(), task()];
+    let waited = context.in_turn(&last).wait_timeout(PATIENCE);
+    waited.expect("nobody flushes the other context's queue");
+}
+
 /// A driver that needs flushes for a device without a sync domain, whose commands nobody submits.
 struct Domainless;
 

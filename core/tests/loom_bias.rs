@@ -32,6 +32,15 @@ mod sync {
     pub use loom::thread::yield_now;
     use std::cell::Cell;
 
+    #[derive(Default)]
+    pub struct Backoff;
+
+    impl Backoff {
+        pub fn pause(&mut self) {
+            yield_now();
+        }
+    }
+
     loom::thread_local! {
         pub static NUMBER: Cell<usize> = Cell::new(0);
     }

@@ -50,6 +50,15 @@ mod sync {
     pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::yield_now;
 
+    #[derive(Default)]
+    pub struct Backoff;
+
+    impl Backoff {
+        pub fn pause(&mut self) {
+            yield_now();
+        }
+    }
+
     // Numbers are nobody's here, but everybody's to take: `loom_bias.rs` has a model of the other way.
     pub fn asymmetric_fences_are_supported() -> bool {
         false

@@ -18,8 +18,8 @@
 //! [shared]: Bias::enter
 
 use crate::sync::{
-    AtomicBool, AtomicUsize, Ordering, asymmetric_fences_are_supported, heavy_fence, light_fence,
-    this_thread, yield_now,
+    AtomicBool, AtomicUsize, Backoff, Ordering, asymmetric_fences_are_supported, heavy_fence,
+    light_fence, this_thread,
 };
 use std::sync::atomic::AtomicU64 as Count;
 use std::sync::atomic::Ordering::Relaxed;
@@ -109,6 +109,7 @@ impl Bias {
                 .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
         };
+        let mut backoff = Backoff::default();
         loop {
             match self.owner.load(Ordering::Acquire) {
                 SHARED => return false,
@@ -121,13 +122,13 @@ impl Bias {
                 NOBODY => {
                     let _ = change(NOBODY, SHARED);
                 }
-                REVOKING => yield_now(),
+                REVOKING => backoff.pause(),
                 owner => {
                     if change(owner, REVOKING) {
                         REVOKED.fetch_add(1, Relaxed);
                         heavy_fence();
                         while self.inside.load(Ordering::Acquire) {
-                            yield_now();
+                            backoff.pause();
                         }
                         self.owner.store(SHARED, Ordering::Release);
                         return false;

@@ -48,5 +48,6 @@ pub const PAGE_COMMANDS: u64 = usually(4096 - 64, 8) as u64;
 /// The largest generation of a slot, which has sixteen bits. The commands of a graph, whose slots stay, start again after it.
 pub const LAST_GENERATION: u32 = (1 << 16) - 1;
 
-/// A slot whose generation has reached this is retired when it is given back.
-pub const RETIRE_AT: u32 = usually(LAST_GENERATION as usize, 40) as u32;
+/// A slot whose generation has reached this is retired when it is given back. So a slot that a graph takes has two
+/// generations left at least, and two launches in a row never have the same ids.
+pub const RETIRE_AT: u32 = usually(LAST_GENERATION as usize - 1, 40) as u32;

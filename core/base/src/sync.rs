@@ -10,6 +10,31 @@ pub use std::thread::yield_now;
 
 mod asymmetric;
 
+/// The pauses of a thread that waits for another one's next few instructions.
+///
+/// It spins first, then yields, and then sleeps for a moment at a time. A real-time thread that only yields keeps a thread
+/// of lower priority from its core, and may wait for that very thread.
+#[derive(Debug, Default)]
+pub struct Backoff(u32);
+
+impl Backoff {
+    const SPINS: u32 = 100;
+    const YIELDS: u32 = 1_000;
+
+    /// Pauses, the longer the more often it was called.
+    #[cold]
+    pub fn pause(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        if self.0 <= Self::SPINS {
+            std::hint::spin_loop();
+        } else if self.0 <= Self::SPINS + Self::YIELDS {
+            yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+    }
+}
+
 pub use asymmetric::{are_supported as asymmetric_fences_are_supported, heavy_fence, light_fence};
 
 /// A number of this thread's, which no other ever has; a multiple of eight, and not zero.

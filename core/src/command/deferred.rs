@@ -49,7 +49,8 @@ impl ReadySink for ToDrivers {
         if step.begins() {
             DRAINING.set(DRAINING.get() + 1);
         } else {
-            DRAINING.set(DRAINING.get() - 1);
+            // A sink may pass on an end, and not what has begun.
+            DRAINING.set(DRAINING.get().saturating_sub(1));
             drain();
         }
     }

@@ -12,6 +12,7 @@ use crate::queue::place::Place;
 use crate::router::{Notification, Resolved as OneResolved};
 use crate::state::Resolved;
 use crate::sync::prefetch_for_writing;
+use smallvec::SmallVec;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -57,14 +58,9 @@ pub(crate) unsafe fn fail(
 ) {
     // SAFETY: owned by the caller.
     let s = unsafe { slot.as_ref() };
-    // A cause that was stored but is not the one we fail with is dropped.
-    if s.state.is_poisoned() {
-        let raw = s.work.swap(0, Ordering::Acquire);
-        if raw != 0 {
-            // SAFETY: the first poisoner put it there; taken once.
-            discard(unsafe { Error::from_raw(raw) });
-        }
-    }
+    // Errors that give way to this one. They carry a user's code, so they are dropped when the command is over.
+    let mut replaced: SmallVec<[Error; 2]> = SmallVec::new();
+    replaced.extend(take_cause(s));
     // A reference is the owner's, and the others are events.
     let is_told = error.ends_command(s.references.load(Ordering::Relaxed) == 1);
     let told = is_told.then(|| error.clone());
@@ -85,7 +81,7 @@ pub(crate) unsafe fn fail(
             } else {
                 continue;
             };
-            poisoned.replaced.into_iter().for_each(discard);
+            replaced.extend(poisoned.replaced);
         }
         if let Some(fail) = vtable.rare.fail {
             // SAFETY: owned, and its state was not dropped before.
@@ -102,6 +98,17 @@ pub(crate) unsafe fn fail(
     unsafe { broadcast_dropped(slot, true, time, sink) };
     failed.into_iter().for_each(Failed::log);
     told.iter().for_each(Error::tell);
+    replaced.into_iter().for_each(discard);
+}
+
+/// Takes the cause for which a command must not run, if it was stored and nobody has taken it.
+fn take_cause(s: &Slot) -> Option<Error> {
+    if !s.state.is_poisoned() {
+        return None;
+    }
+    let raw = s.work.swap(0, Ordering::Acquire);
+    // SAFETY: the first poisoner put it there; taken once.
+    (raw != 0).then(|| unsafe { Error::from_raw(raw) })
 }
 
 /// # Safety
@@ -159,22 +166,17 @@ pub(super) unsafe fn end_recorded(
     if let Some(times) = s.times() {
         record(s, slot, times, result.as_ref().err(), time);
     }
+    let mut replaced = None;
     if result.is_err() || s.state.is_poisoned() {
         // A launch's counters give way to the cause of its not being run.
-        let raw = s
-            .state
-            .is_poisoned()
-            .then(|| s.work.swap(0, Ordering::Acquire));
-        if let Some(raw) = raw.filter(|raw| *raw != 0) {
-            // SAFETY: the first poisoner put it there; taken once.
-            discard(unsafe { Error::from_raw(raw) });
-        }
+        replaced = take_cause(s);
         s.work.store(graph.work(index), Ordering::Relaxed);
     }
     s.state.start(0, state);
     if graph.is_end(index) {
         // SAFETY: its launch is over now; nothing here is touched afterwards.
         unsafe { finish_launch(graph, sink) };
+        replaced.into_iter().for_each(discard);
         return;
     }
     let first = s.notify.entries();
@@ -195,6 +197,7 @@ pub(super) unsafe fn end_recorded(
     });
     failed.into_iter().for_each(Failed::log);
     uncounted.into_iter().for_each(discard);
+    replaced.into_iter().for_each(discard);
     if is_left {
         call_back();
     }
@@ -374,6 +377,25 @@ pub(super) unsafe fn resolve_entry(
     over: &Slot,
     sink: &mut impl ReadySink,
 ) -> bool {
+    let mut gathering = None;
+    // SAFETY: as the caller promises.
+    unsafe { resolve_gathering(entry, failed, over, sink, &mut gathering) }
+}
+
+/// As [`resolve_entry`], one of several. A driver that is told of a wait may end other commands. Their observers are a
+/// user's code, which may wait for commands of later entries. So this thread gathers from then on, for as long as the
+/// caller keeps `gathering`.
+///
+/// # Safety
+/// As [`resolve_entry`].
+#[inline(always)]
+unsafe fn resolve_gathering(
+    entry: Entry,
+    failed: bool,
+    over: &Slot,
+    sink: &mut impl ReadySink,
+    gathering: &mut Option<Gathering>,
+) -> bool {
     // SAFETY: as the caller promises.
     let Some(dependant) = (unsafe { dependant_of(entry) }) else {
         announce_observers(over);
@@ -392,6 +414,7 @@ pub(super) unsafe fn resolve_entry(
         Resolved::Last => return deliver(Command::from_slot(dependant), sink),
         Resolved::One => {}
         Resolved::Each => {
+            gathering.get_or_insert_with(Gathering::begin);
             notify_each(
                 queue,
                 EventId::new(dependant, generation),
@@ -417,12 +440,13 @@ pub(super) unsafe fn resolve_list(
     sink: &mut impl ReadySink,
 ) -> bool {
     sink.gather(Gather::BEGIN);
+    let mut gathering = None;
     let mut looked_at = false;
     let (mut entry, mut following) = (first, Some(second));
     let mut length = 1_usize;
     loop {
         // SAFETY: the entry was taken from the closed list, its next was read.
-        looked_at |= unsafe { resolve_entry(entry, failed, over, sink) };
+        looked_at |= unsafe { resolve_gathering(entry, failed, over, sink, &mut gathering) };
         let Some(current) = following else { break };
         // SAFETY: an entry's word lives until its owner is released, which is
         // when it is resolved, in the next turn.

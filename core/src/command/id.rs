@@ -2,6 +2,7 @@
 
 use super::slot::{Glance, Slot};
 use crate::notify::ADDRESS_BITS;
+use crate::sync::Backoff;
 use std::ptr::NonNull;
 
 /// The command that an event belongs to: a slot, and one use of it. Plain data that keeps nothing
@@ -59,15 +60,9 @@ impl EventId {
             return;
         }
         // The thread that ends it has a few instructions to go, and calls nobody in them.
-        let mut spins = 0_u32;
+        let mut backoff = Backoff::default();
         while !self.is_finished() {
-            spins = spins.saturating_add(1);
-            if spins < 100 {
-                std::hint::spin_loop();
-            } else {
-                // It was preempted there; let it run.
-                std::thread::yield_now();
-            }
+            backoff.pause();
         }
     }
 

@@ -4,7 +4,7 @@ use super::lock;
 use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Slot;
 use crate::command::{
-    Command, EventId, Gather, ReadySink, call_back, contain, deliver, notify_each,
+    Command, EventId, Gather, Gathering, ReadySink, call_back, contain, deliver, notify_each,
 };
 use crate::driver::{CommandRef, DomainWait, Submission};
 use crate::limits::LAST_GENERATION;
@@ -28,6 +28,7 @@ pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
     let launch = command.into_raw().cast::<Slot>();
     shared.launch.store(launch.as_ptr(), Ordering::Relaxed);
     sink.gather(Gather::BEGIN);
+    let mut gathering = None;
     for root in &shared.roots {
         let slot = shared.commands.0[*root as usize].slot;
         // SAFETY: the command waits for this.
@@ -37,11 +38,16 @@ pub(crate) fn start(command: Command, sink: &mut impl ReadySink) {
             Resolved::Last => {
                 deliver(Command::from_slot(slot), sink);
             }
-            Resolved::Each => notify_each(queue, id, EventId::NONE),
+            Resolved::Each => {
+                // The driver may end other commands, and their observers may wait for later roots.
+                gathering.get_or_insert_with(Gathering::begin);
+                notify_each(queue, id, EventId::NONE);
+            }
             Resolved::One => {}
         }
     }
     sink.gather(Gather::END);
+    drop(gathering);
     // A thread that waits may have flushed before there was anything to flush.
     for queue in shared.queues() {
         let queue = queue.shared();

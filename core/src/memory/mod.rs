@@ -27,6 +27,7 @@ use crate::bias::Bias;
 use crate::command::EventId;
 use crate::error::{BufferName, Error, ErrorKind, Foreign, Result, Unit};
 use crate::panics::quietly;
+use crate::sync::Backoff;
 use owner::{Failures, Owner};
 use space::Allocator;
 use std::any::Any;
@@ -328,16 +329,10 @@ impl Memory {
     #[cold]
     #[inline(never)]
     fn lock_contended(&self) {
-        let mut spins = 0u32;
+        let mut backoff = Backoff::default();
         loop {
             while self.tracked.locked.load(Ordering::Relaxed) {
-                spins += 1;
-                if spins < 100 {
-                    std::hint::spin_loop();
-                } else {
-                    // The holder was preempted; let it run.
-                    std::thread::yield_now();
-                }
+                backoff.pause();
             }
             if self.tracked.try_lock_shared() {
                 return;

@@ -49,6 +49,11 @@ impl Pinning {
 
 impl Drop for Pinning {
     fn drop(&mut self) {
+        if crate::process::is_forked() {
+            // Another thread of the parent may have had the locks, and the registrations are the parent's.
+            std::mem::forget(self.0.clone());
+            return;
+        }
         if !self.0.bytes.is_empty() {
             let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
             ranges.remove(&(self.0.bytes.end - 1));

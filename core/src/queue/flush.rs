@@ -19,6 +19,8 @@
 //!
 //! * Its queue's order: barriers, markers, gates, and the order in which events become visible.
 //!   Both commands are in one queue, and so in one context.
+//! * The order of another queue: an event's turn ([`Context::in_turn`](crate::Context::in_turn)) waits for the commands
+//!   before it in its queue. It takes the event into its list of waits, so that its context is linked to theirs.
 //! * A hazard, a migration, a content size, a mapping or a recorded graph. All of them belong to one
 //!   memory object or graph, which belongs to one context, and so do the queues that use it: an
 //!   enqueue refuses another context's object. A context's own queues count as its queues.

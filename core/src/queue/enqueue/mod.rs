@@ -659,6 +659,8 @@ fn hand_over_with_helpers(
 /// An event that is over when another one is, and all commands with numbers below `end` in the queue there.
 /// It fails with the other one alone.
 pub(crate) fn turn_of(queue: &Queue, event: &Event, prefix: (&'static super::Place, u64)) -> Event {
+    // The event may be another context's, and so are the commands before it in its queue.
+    note_waits(queue.shared(), std::slice::from_ref(event));
     let slot = construct_marker(queue.shared(), ());
     // SAFETY: under construction by this thread.
     unsafe { slot.as_ref() }

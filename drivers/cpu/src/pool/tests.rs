@@ -612,6 +612,83 @@ fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
     told_of.wait().unwrap();
 }
 
+/// A driver that keeps a command, and ends it when it is told that one of another command's waits is over.
+#[derive(Default)]
+struct Keeps(Mutex<Option<Command>>);
+
+// SAFETY: it runs commands that touch no memory.
+unsafe impl Driver for Keeps {
+    fn name(&self) -> &'static str {
+        "keeps"
+    }
+
+    fn devices(&self) -> Vec<DeviceProperties> {
+        Curious::default().devices()
+    }
+
+    fn submit(&self, _: Submission<'_>) {}
+
+    fn notify(&self, notification: Notification) {
+        match notification {
+            Notification::Ready(command) => *lock(&self.0) = Some(command),
+            Notification::Resolved(_) => {
+                let kept = lock(&self.0).take();
+                kept.into_iter()
+                    .for_each(|command| command.finish(Ok(()), &mut ToDrivers));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_callback_of_what_a_driver_ends_between_two_dependants_may_wait_for_the_second() {
+    let (_, device, _) = pool_of(NonZero::<usize>::MIN);
+    let keeps = Arc::new(Keeps::default());
+    let other = Device::all_of(&(keeps.clone() as Arc<dyn Driver>)).unwrap();
+    let context = Context::new(&[device.clone(), other[0].clone()]).unwrap();
+    let options = QueueOptions {
+        in_order: false,
+        ..QueueOptions::default()
+    };
+    let queue = context.queue(&device, options).unwrap();
+    let others = context.queue(&other[0], options).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (go, going) = mpsc::channel::<()>();
+    let first = task(&queue, move || {
+        tell.send(()).unwrap();
+        assert!(going.recv().is_err(), "nothing is ever sent");
+    });
+    told.recv().unwrap();
+    let after = |queue: &Queue, waits: &[Event]| {
+        let request = Request {
+            waits,
+            ..Request::default()
+        };
+        queue.host_task(|_| Ok(()), &request).unwrap()
+    };
+    let kept = after(&others, &[]);
+    let gate = UserEvent::new();
+    // Of both orders in the list, one is the wrong one.
+    let before = after(&queue, std::slice::from_ref(&first));
+    let told_of = after(&others, &[first.clone(), gate.event()]);
+    let behind = after(&queue, std::slice::from_ref(&first));
+    let (tell, told) = mpsc::channel();
+    kept.on_complete(move |_| {
+        let waited = [before, behind].map(|event| event.wait_timeout(Duration::from_secs(60)));
+        tell.send(waited).unwrap();
+    });
+    drop(go);
+    for waited in told.recv().unwrap() {
+        waited.unwrap();
+    }
+    // Kept, as the first was.
+    gate.complete();
+    drop(told_of);
+    let last = lock(&keeps.0).take();
+    last.into_iter()
+        .for_each(|command| command.finish(Ok(()), &mut ToDrivers));
+}
+
 /// A brief kernel that says when it runs.
 struct Brief(mpsc::Sender<()>);
 

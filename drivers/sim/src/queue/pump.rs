@@ -283,8 +283,10 @@ impl Shared {
         };
         match self.machine.try_upload(command) {
             Ok(id) => {
-                quietly(|| tracing::trace!(command = sequence, device, gated, "uploaded"));
                 ledger.uploaded(sequence, id, gated);
+                // A subscriber of the log is a user's code.
+                drop(ledger);
+                quietly(|| tracing::trace!(command = sequence, device, gated, "uploaded"));
             }
             Err(refusal) => match refusal.reason {
                 RefusalReason::NoFreeSlot { .. } => ledger.no_slot(sequence),

@@ -109,6 +109,7 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
     );
     let mapped = queue.map(&one).unwrap();
     let lent = queue.map(&other).unwrap().wait().unwrap();
+    let mut scratch = Some(queue.scratch::<u32>(8).unwrap());
     let mut of_host = Some((polled, mapped, lent));
     let mut held = Some((gate, behind, future));
     let handles = (context.clone(), queue.clone(), buffer.clone());
@@ -132,6 +133,9 @@ fn fork_once(parent: u32, context: &Context, queue: &Queue, buffer: &Buffer<u32>
         told(behind.wait(), parent);
         told(behind.wait_timeout(Duration::from_secs(3600)), parent);
         told(queue.wait(), parent);
+        told(context.wait(), parent);
+        told(queue.scratch::<u32>(8), parent);
+        drop(scratch.take());
         assert!(!behind.is_complete() && !queue.is_empty());
         {
             let mut polled = pin!(behind.clone());
