@@ -249,19 +249,18 @@ pub(crate) unsafe extern "C" fn get_semaphore_handle_for_type(
 ///
 /// # Safety
 /// The lists have so many handles; `event` is null or valid for a write.
-unsafe fn command(
-    queue: cl_command_queue,
+unsafe fn command<'q>(
+    queue: &'q Ref<Queue>,
     semaphores: cl_uint,
     handles: *const cl_semaphore_khr,
     count: cl_uint,
     events: *const cl_event,
     event: *mut cl_event,
-) -> Result<(Vec<Ref<Semaphore>>, Command)> {
-    let queue = Ref::<Queue>::of(queue)?;
+) -> Result<(Vec<Ref<Semaphore>>, Command<'q>)> {
     // SAFETY: as the caller promises.
-    let semaphores = unsafe { Semaphore::of_queue(&queue, semaphores, handles) }?;
+    let semaphores = unsafe { Semaphore::of_queue(queue, semaphores, handles) }?;
     // SAFETY: as the caller promises.
-    let command = unsafe { Command::new(&queue, count, events, event) }?;
+    let command = unsafe { Command::new(queue, count, events, event) }?;
     let mut waits = command.waits.iter();
     let has_failed = waits.any(|event| matches!(event.phase(), Phase::Failed));
     ensure(!has_failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)?;
@@ -278,8 +277,9 @@ pub(crate) unsafe extern "C" fn enqueue_wait_semaphores(
     event: *mut cl_event,
 ) -> cl_int {
     entry(|| {
+        let queue = Ref::<Queue>::of(queue)?;
         // SAFETY: as the program promises.
-        let made = unsafe { command(queue, semaphores, handles, count, events, event) }?;
+        let made = unsafe { command(&queue, semaphores, handles, count, events, event) }?;
         let (semaphores, mut command) = made;
         command
             .waits
@@ -303,8 +303,9 @@ pub(crate) unsafe extern "C" fn enqueue_signal_semaphores(
     event: *mut cl_event,
 ) -> cl_int {
     entry(|| {
+        let queue = Ref::<Queue>::of(queue)?;
         // SAFETY: as the program promises.
-        let made = unsafe { command(queue, semaphores, handles, count, events, event) }?;
+        let made = unsafe { command(&queue, semaphores, handles, count, events, event) }?;
         let (semaphores, command) = made;
         let core = command.core_nothing()?;
         // What came before it in an in-order queue is over, too, when the signal is there.

@@ -183,7 +183,7 @@ impl Addresses {
 
 /// Enqueues a function of the host's that uses shared memory.
 pub(crate) fn enqueue(
-    command: &Command,
+    command: &Command<'_>,
     kind: cl_command_type,
     blocking: cl_bool,
     task: impl FnOnce() + Send + 'static,

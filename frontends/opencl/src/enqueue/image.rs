@@ -294,7 +294,7 @@ impl ImageFill {
         })
     }
 
-    fn enqueue(&self, command: &Command) -> Result<Event> {
+    fn enqueue(&self, command: &Command<'_>) -> Result<Event> {
         let mode = command.queue.mode(AccessMode::ReadWrite);
         let access = self.destination.access(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);

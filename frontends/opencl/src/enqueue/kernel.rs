@@ -116,8 +116,8 @@ pub(super) fn chosen_local_size(
 pub(crate) struct Prepared {
     launch: Arc<Launch>,
     memories: SmallVec<[(Ref<Memory>, AccessMode); 4]>,
-    /// Those of them that are images.
-    images: SmallVec<[Image; 1]>,
+    /// Those of them that are images. Most launches have none.
+    images: Box<[Image]>,
     /// It may reach memory by pointers, and not only by its arguments.
     follows_pointers: bool,
 }
@@ -128,7 +128,7 @@ impl Prepared {
         launch: Arc<Launch>,
         follows_pointers: bool,
     ) -> Result<Self> {
-        let (mut memories, mut images) = (SmallVec::new(), SmallVec::new());
+        let (mut memories, mut images) = (SmallVec::new(), Vec::new());
         for reached in &launch.memories {
             let handle = std::ptr::with_exposed_provenance_mut(reached.handle);
             let memory = memory(queue, handle).map_err(|_| Code(CL_INVALID_KERNEL_ARGS))?;
@@ -150,29 +150,20 @@ impl Prepared {
             follows_pointers: follows_pointers || launch.follows_pointers,
             launch,
             memories,
-            images,
+            images: images.into(),
         })
     }
 
-    fn launching(&self) -> Launching {
-        Launching(self.launch.clone(), self.images.as_slice().into())
-    }
-
-    fn accesses(&self, mode_of: impl Fn(AccessMode) -> AccessMode) -> SmallVec<[Access<'_>; 4]> {
-        let all = self.memories.iter();
-        all.map(|(memory, mode)| memory.whole(mode_of(*mode)))
-            .collect()
-    }
-
     /// Enqueues the launch. There is an event if the program wants one.
-    fn enqueue(&self, command: &Command) -> Result<Option<Event>> {
+    fn enqueue(self, command: &Command<'_>) -> Result<Option<Event>> {
         let request = Request {
-            accesses: &self.accesses(|mode| command.queue.mode(mode)),
+            accesses: &accesses(&self.memories, |mode| command.queue.mode(mode)),
             waits: &command.waits,
             unknown_access: self.follows_pointers,
             ..Request::default()
         };
-        let (kernel, groups) = (self.launching(), self.launch.groups);
+        let groups = self.launch.groups;
+        let kernel = Launching(self.launch, self.images);
         let queue = &command.queue.core;
         if command.wants_event() {
             return Ok(Some(queue.launch(kernel, groups, &request)?));
@@ -188,17 +179,33 @@ impl Prepared {
         after: &[Node],
     ) -> Result<Node> {
         let request = NodeRequest {
-            accesses: &self.accesses(|mode| queue.recorded_mode(mode)),
+            accesses: &accesses(&self.memories, |mode| queue.recorded_mode(mode)),
             after,
             unknown_access: self.follows_pointers,
             ..NodeRequest::default()
         };
-        let (kernel, groups) = (self.launching(), self.launch.groups);
+        let groups = self.launch.groups;
+        let kernel = Launching(self.launch.clone(), self.images.clone());
         Ok(recording.launch(&queue.core, kernel, groups, &request)?)
     }
 }
 
-fn enqueue(command: &Command, kernel: &Kernel, shape: Shape, kind: cl_command_type) -> Result<()> {
+/// The accesses of a command to memory, each in the mode that `mode_of` gives for its own.
+fn accesses(
+    memories: &[(Ref<Memory>, AccessMode)],
+    mode_of: impl Fn(AccessMode) -> AccessMode,
+) -> SmallVec<[Access<'_>; 4]> {
+    let all = memories.iter();
+    all.map(|(memory, mode)| memory.whole(mode_of(*mode)))
+        .collect()
+}
+
+fn enqueue(
+    command: &Command<'_>,
+    kernel: &Kernel,
+    shape: Shape,
+    kind: cl_command_type,
+) -> Result<()> {
     let queue = &command.queue;
     let event = if shape.global.contains(&0) {
         // OpenCL 2.1 takes this for a command that does nothing.

@@ -24,17 +24,17 @@ use crate::queue::Queue;
 use opencl_sys::*;
 
 /// What every command is enqueued with: its queue, what it waits for, and where its event goes.
-pub(crate) struct Command {
-    pub(crate) queue: Ref<Queue>,
+pub(crate) struct Command<'q> {
+    pub(crate) queue: &'q Ref<Queue>,
     pub(crate) waits: Waits,
     event: *mut cl_event,
 }
 
-impl Command {
+impl<'q> Command<'q> {
     /// # Safety
     /// The list has so many handles; `event` is null or valid for a write.
     pub(crate) unsafe fn new(
-        queue: &Ref<Queue>,
+        queue: &'q Ref<Queue>,
         count: cl_uint,
         events: *const cl_event,
         event: *mut cl_event,
@@ -42,7 +42,7 @@ impl Command {
         Ok(Self {
             // SAFETY: as the caller promises.
             waits: unsafe { wait_list(&queue.context, Some(queue), count, events) }?,
-            queue: queue.clone(),
+            queue,
             event,
         })
     }
@@ -125,7 +125,7 @@ impl Command {
             self.queue.context.tell_failure_of(&core);
             return Ok(());
         }
-        let event = Event::of_command(core, timed, &self.queue, kind)?;
+        let event = Event::of_command(core, timed, self.queue, kind)?;
         // SAFETY: `new` was promised that it is valid for a write.
         unsafe { self.event.write(event.give()) };
         Ok(())

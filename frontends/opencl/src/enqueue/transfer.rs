@@ -221,7 +221,7 @@ impl Copy {
         }
     }
 
-    pub(super) fn enqueue(&self, command: &Command) -> Result<Event> {
+    pub(super) fn enqueue(&self, command: &Command<'_>) -> Result<Event> {
         if self.row == 0 {
             return command.core_nothing();
         }
@@ -320,7 +320,7 @@ impl Fill {
     }
 
     /// Gives also the events that tell its times, if it is made of several fills.
-    fn enqueue(&self, command: &Command) -> Result<(Event, Waits)> {
+    fn enqueue(&self, command: &Command<'_>) -> Result<(Event, Waits)> {
         if self.destination.length == 0 {
             return Ok((command.core_nothing()?, Waits::new()));
         }
