@@ -8,11 +8,12 @@ use crate::memory::{self, Allocation};
 use crate::native::{CallError, Called, Stream};
 use crate::program::{self, Compiled};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUstream};
+use quipu_clc::{LinkedKernel, SpirV};
 use quipu_device_queue::batch::Plan;
 use quipu_device_queue::launch::CodeRef;
 use quipu_device_queue::queue::Wake;
 use quipu_device_queue::{Executor, Failure, Flight, Obstacle, Status, Vendor};
-use quipu_kernel_ir::{IndexWidth, Module};
+use quipu_kernel_ir::{IndexWidth, KernelText, Module};
 use quipu_scheduler::error::Result;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{AccessMode, Command, Graph, KernelAttributes, NativeQueue};
@@ -228,7 +229,18 @@ impl Vendor for Cuda {
     }
 
     fn takes_code(&self, of: TypeId) -> bool {
+        let programs = [TypeId::of::<KernelText>(), TypeId::of::<LinkedKernel>()];
         of == TypeId::of::<Module>()
+            || programs.contains(&of) && quipu_clc::is_available()
+            || of == TypeId::of::<SpirV>() && quipu_clc::takes_spirv()
+    }
+
+    fn describe(
+        &self,
+        device: &Device,
+        program: &(dyn Any + Send + Sync),
+    ) -> Result<Box<dyn Any + Send>> {
+        Ok(Box::new(program::describe(device, program)?))
     }
 
     fn compile(

@@ -87,7 +87,9 @@ fn kind(kind: DeviceKind) -> message::DeviceKind {
 fn takes(device: &Device, kernels: &str) -> Takes {
     let driver = device.driver();
     let mut takes = 0;
-    if driver.takes_code(TypeId::of::<KernelText>()) || runs_texts(device) {
+    // A node's NVIDIA GPUs have such programs by NVIDIA's OpenCL: CUDA's driver would have the session start the compiler.
+    let has_compiler = driver.takes_code(TypeId::of::<KernelText>()) && driver.name() != "cuda";
+    if has_compiler || runs_texts(device) {
         takes |= Takes::OPENCL_C;
     }
     if runs_texts(device) {

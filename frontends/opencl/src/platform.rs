@@ -134,7 +134,16 @@ fn find() -> Vec<Ref<Device>> {
     let devices = platform.devices().iter().map(quipu::Device::core);
     let listed: Vec<_> = match &asked {
         Some(names) => chosen(names, devices.collect()),
-        None => devices.filter(|device| is_usual(device)).collect(),
+        None => {
+            let all: Vec<_> = devices.collect();
+            let is_shown_twice = |device: &quipu_scheduler::Device| {
+                device.driver_name() == "cuda" && all.iter().any(|other| is_nvidias(other))
+            };
+            let listed = all.iter().copied();
+            listed
+                .filter(|device| is_usual(device) && !is_shown_twice(device))
+                .collect()
+        }
     };
     let listed = listed.into_iter();
     listed
@@ -172,6 +181,14 @@ fn is_usual(device: &quipu_scheduler::Device) -> bool {
     let is_again = device.driver_name() == "opencl" && properties.kind == DeviceKind::Cpu;
     // A driver's list of devices may have one for debugging, which is the caller's thread.
     runs_kernels && !is_again && !properties.caller_runs && Device::takes_text(device)
+}
+
+/// True for a device that NVIDIA's own platform shows.
+fn is_nvidias(device: &quipu_scheduler::Device) -> bool {
+    let properties = device.properties();
+    device.driver_name() == "opencl"
+        && properties.kind == DeviceKind::Gpu
+        && properties.vendor.to_ascii_lowercase().contains("nvidia")
 }
 
 /// True if a program asks for devices of every type. Programs in languages without unsigned numbers pass -1.

@@ -379,6 +379,21 @@ pub(crate) fn compile(
     }
 }
 
+/// The PTX of a kernel for devices of a compute capability, such as 90.
+pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u8>, ClcError> {
+    let tools = tools().ok_or(ClcError::Missing)?;
+    let key = bitcode_key(tools, &format!("ptx {kernel} {capability}"), bitcode);
+    let request = Request::Ptx {
+        tools: tools.clone(),
+        kernel: kernel.to_owned(),
+        capability,
+    };
+    match ask(Some(&key), &request, bitcode)? {
+        (Answer::Ptx, text) => Ok(text),
+        _ => Err(unexpected()),
+    }
+}
+
 fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

@@ -346,6 +346,18 @@ impl Program {
         general.is_some_and(|general| Arc::ptr_eq(general, compiling))
     }
 
+    /// A kernel in PTX, for NVIDIA's devices of a compute capability such as 90. Its parameters are the kernel's own and four
+    /// numbers of 32 bits: the launch's offset along three axes, and its dimensions. For memory that a block shares it takes,
+    /// in 64 bits, how far it begins behind the start of what the launch asks for.
+    ///
+    /// # Errors
+    /// If there is none of that name, if it needs what only processors have, or the compiler fails.
+    pub fn ptx(&self, name: &str, capability: u32) -> Result<String, ClcError> {
+        self.number(name)?;
+        let text = client::ptx(&self.bitcode, name, capability)?;
+        String::from_utf8(text).map_err(|error| ClcError::Failed(error.to_string()))
+    }
+
     /// What the compiler makes of a kernel, as text: see [`Output`].
     ///
     /// # Errors

@@ -4,9 +4,11 @@
 //! and debuggers, and afresh.
 
 use super::nvrtc::{Nvrtc, Output, Problem};
+use super::text::Source;
 use crate::device::Device;
 use crate::native::{CallError, Called, Context, named};
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as Attribute, CUmodule};
+use quipu_clc::ParameterKind;
 use quipu_device_queue::disk::{self, Key};
 use quipu_device_queue::error::{of_device, refused};
 use quipu_device_queue::launch::print;
@@ -49,6 +51,8 @@ pub struct Compiled {
     /// The code that it was printed from, and the printed text's description.
     code: Arc<dyn Any + Send + Sync>,
     pub(crate) printed: Printed,
+    /// What a kernel of a text takes; none of a printed one.
+    pub(crate) text: Option<Vec<ParameterKind>>,
 }
 
 // SAFETY: CUDA's objects may be used by any thread.
@@ -99,11 +103,14 @@ pub(crate) fn compile(
     code: &Arc<dyn Any + Send + Sync>,
     width: IndexWidth,
 ) -> Result<Compiled> {
+    if let Some(source) = Source::of(&**code) {
+        return super::text::compile(device, code, &source);
+    }
     let Some(module) = code.downcast_ref::<Module>() else {
         return Err(ErrorKind::Unsupported {
             driver: "cuda",
             what: "compile code in this language".to_owned(),
-            instead: "write the kernel with `#[kernel]`",
+            instead: "write the kernel with `#[kernel]` or in OpenCL C",
         }
         .into());
     };
@@ -184,7 +191,7 @@ fn keep(
     fs::write(file("log"), format!("nvrtc {}\n{log}\n", options.join(" ")))
 }
 
-fn load(
+pub(super) fn load(
     device: &Device,
     code: &Arc<dyn Any + Send + Sync>,
     printed: Printed,
@@ -212,6 +219,7 @@ fn load(
         private: 0,
         code: code.clone(),
         printed,
+        text: None,
     };
     look_up(device, &mut compiled).map_err(|error| {
         let what = format!("load kernel '{}'", compiled.printed.entry);

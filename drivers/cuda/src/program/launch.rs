@@ -53,7 +53,7 @@ impl FaultRead {
 }
 
 /// The most blocks along an axis that a call launches; kernels loop over the rest.
-const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
+pub(super) const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
 
 /// A kernel's arguments: their bytes one after the other, each where any type could be.
 #[derive(Default)]
@@ -104,11 +104,11 @@ pub(crate) struct Launch<'a> {
 
 /// A launch as CUDA takes it, but for its arguments.
 pub(crate) struct Call {
-    function: CUfunction,
-    grid: [u32; 3],
-    threads: [u32; 3],
+    pub(super) function: CUfunction,
+    pub(super) grid: [u32; 3],
+    pub(super) threads: [u32; 3],
     /// Bytes that its blocks share, of those that a launch asks for.
-    shared: u32,
+    pub(super) shared: u32,
 }
 
 impl Call {
@@ -214,6 +214,9 @@ impl Launch<'_> {
 
     /// As CUDA takes it, with its fault record; gathers its arguments in `values`, which is empty.
     pub(crate) fn call(&self, record: Option<&Record>, values: &mut Values) -> Result<Call> {
+        if let Some(kinds) = &self.compiled.text {
+            return self.call_of_text(kinds, values);
+        }
         let module = self.compiled.module().ok_or_else(|| mismatch("its code"))?;
         let printed = &self.compiled.printed;
         let arrays = printed.shared.iter().zip(&self.passed.shared);
@@ -235,7 +238,7 @@ impl Launch<'_> {
         })
     }
 
-    fn check_threads(&self, threads: [u64; 3]) -> Result<()> {
+    pub(super) fn check_threads(&self, threads: [u64; 3]) -> Result<()> {
         let asked = threads
             .iter()
             .fold(1, |all: u64, one| all.saturating_mul(*one));

@@ -11,7 +11,7 @@ use super::prepared::Prepared;
 use crate::buffer::Buffer;
 use crate::context::Context;
 use crate::device::Device;
-use quipu_clc::{ClcError, KernelInfo, ParameterKind, ProgramText, SpirV};
+use quipu_clc::{ClcError, KernelInfo, LinkedKernel, ParameterKind, Part, ProgramText, SpirV};
 use quipu_kernel::emit::ir::{KernelText, TextLanguage};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
 use quipu_scheduler::access::Argument as PackedArgument;
@@ -461,8 +461,10 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     }
 
     fn code_type(&self) -> Option<TypeId> {
-        let is_text = self.kernel.program.module.is_none();
-        is_text.then(TypeId::of::<KernelText>)
+        Some(match self.kernel.program.module {
+            None => TypeId::of::<KernelText>(),
+            Some(_) => TypeId::of::<LinkedKernel>(),
+        })
     }
 
     fn key(&self) -> CodeKey {
@@ -470,7 +472,13 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     }
 
     fn code(&self) -> Result<Arc<dyn Any + Send + Sync>> {
-        Ok(self.kernel.text.clone())
+        let Some(module) = &self.kernel.program.module else {
+            return Ok(self.kernel.text.clone());
+        };
+        Ok(Arc::new(LinkedKernel {
+            parts: Arc::new([Part::SpirV(module.bytes().into())]),
+            entry: self.kernel.name.to_owned(),
+        }))
     }
 
     fn pass(

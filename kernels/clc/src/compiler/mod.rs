@@ -14,6 +14,7 @@
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
 //! | `neighbours` | gathers that ask whether one read does |
 //! | `division` | whole numbers that are divided many at once |
+//! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |
 //!
 //! There are two steps, so that a program is read once for all its kernels and all sizes of work-groups. [`Request::Describe`]
@@ -31,6 +32,7 @@ mod neighbours;
 mod object;
 mod print;
 mod program;
+mod ptx;
 pub(crate) mod tools;
 mod translate;
 mod variables;
@@ -96,6 +98,13 @@ pub(crate) enum Request {
         /// What is wanted.
         output: Output,
     },
+    /// Make PTX of a kernel of a program that was read; its bitcode follows the request.
+    Ptx {
+        tools: Tools,
+        kernel: String,
+        /// The compute capability of the devices, such as 90.
+        capability: u32,
+    },
 }
 
 /// What a compilation gives.
@@ -127,6 +136,8 @@ pub(crate) enum Answer {
     Variables,
     /// How a kernel is laid out.
     Compiled(Layout),
+    /// PTX is made.
+    Ptx,
     /// The text is at fault, and so what clang says of it.
     Refused(String),
     /// Something else went wrong.
@@ -249,6 +260,14 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             let (layout, bytes) = object::compile(&tools, bitcode, &kernel, local_size, output)?;
             Ok((Answer::Compiled(layout), bytes))
         }
+        Request::Ptx {
+            tools,
+            kernel,
+            capability,
+        } => Ok((
+            Answer::Ptx,
+            ptx::compile(&tools, bitcode, &kernel, capability)?,
+        )),
     }
 }
 

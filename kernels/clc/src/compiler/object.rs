@@ -183,11 +183,11 @@ pub(super) fn variables(tools: &Tools, bitcode: &[u8]) -> Result<Vec<u8>, Fault>
     link(tools, emitted(machine, module, OBJECT)?)
 }
 
-const ASSEMBLY: i32 = 0;
+pub(super) const ASSEMBLY: i32 = 0;
 const OBJECT: i32 = 1;
 
 /// The code of a module, as assembly or an object.
-fn emitted(machine: Machine, module: Module, kind: i32) -> Result<&'static [u8], Fault> {
+pub(super) fn emitted(machine: Machine, module: Module, kind: i32) -> Result<&'static [u8], Fault> {
     let mut made = Buffer::NULL;
     let mut message = std::ptr::null_mut();
     if LLVMTargetMachineEmitToMemoryBuffer(machine, module, kind, &raw mut message, &raw mut made)
