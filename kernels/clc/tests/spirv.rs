@@ -539,3 +539,26 @@ fn modules_read_images_by_samplers_and_write_them() {
         }
     }
 }
+
+#[test]
+fn kernels_of_a_module_become_ptx_as_those_of_its_text_do() {
+    if !is_tested() {
+        return;
+    }
+    let [of_module, of_text] = both();
+    for kernel in of_module.kernels() {
+        let [module, text] = [&of_module, &of_text].map(|program| program.ptx(&kernel.name, 90));
+        match (module, text) {
+            (Ok(module), Ok(_)) => {
+                let entry = format!(".visible .entry {}(", kernel.name);
+                assert!(module.contains(&entry), "{module}");
+                if let Ok(folder) = std::env::var("PTX_FOLDER") {
+                    std::fs::write(format!("{folder}/spirv-{}.ptx", kernel.name), &module).unwrap();
+                }
+            }
+            // What there is on processors alone, of both.
+            (Err(module), Err(text)) => assert_eq!(module.to_string(), text.to_string()),
+            (module, text) => panic!("{}: {:?} and {:?}", kernel.name, module.err(), text.err()),
+        }
+    }
+}
