@@ -7,7 +7,9 @@ mod cublas;
 mod devices;
 #[cfg(unix)]
 mod kept;
+mod texts;
 
+use quipu::kernel::TextArgument;
 use quipu::prelude::*;
 #[cfg(unix)]
 use std::cell::Cell;
@@ -29,6 +31,68 @@ fn each_queue(test: &dyn Fn(&Context, &Queue)) {
 #[test]
 fn the_fastest_is_the_one_of_cuda() {
     each_queue(&|context, _| assert_eq!(context.fastest().driver_name(), "cuda"));
+}
+
+/// As [`each_queue`], on a machine that compiles texts.
+fn each_queue_with_compiler(test: &dyn Fn(&Context, &Queue)) {
+    match quipu_clc::is_available() {
+        true => each_queue(test),
+        false => eprintln!("\n*** NOT TESTED: OpenCL C on CUDA devices. There is no LLVM.\n"),
+    }
+}
+
+#[test]
+fn kernels_may_be_texts() {
+    texts::kernels_may_be_texts(each_queue_with_compiler);
+}
+
+#[test]
+fn a_text_sees_the_whole_of_its_grid() {
+    texts::a_text_sees_the_whole_of_its_grid(each_queue_with_compiler);
+}
+
+/// Local memory of two pieces, a vector, a structure's layout, an offset, and a barrier in a loop.
+#[test]
+fn a_text_has_local_memory_and_vectors() {
+    const SUMS: &str = "
+kernel void sums(global const float4 *x, float4 scale, local float4 *one, global float4 *y, local float *other) {
+    uint l = get_local_id(0), n = get_local_size(0);
+    one[l] = x[get_global_id(0)] * scale;
+    other[l] = (float)l;
+    for (uint rest = n / 2; rest > 0; rest /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (l < rest) { one[l] += one[l + rest]; other[l] += other[l + rest]; }
+    }
+    if (l == 0) { one[0].w = other[0]; y[get_group_id(0)] = one[0]; }
+}
+";
+    each_queue_with_compiler(&|context, queue| {
+        let sums = context.program(SUMS).kernel("sums");
+        let bytes = |numbers: &[f32]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+        let x: Vec<f32> = (0..256).flat_map(|i| [i as f32, 1.0, 2.0, 3.0]).collect();
+        let x: Vec<u8> = bytes(&x);
+        let x = context.buffer(&x).unwrap();
+        let mut y = context.allocate::<u8>(4 * 16).unwrap();
+        let arguments = vec![
+            TextArgument::Read(&x),
+            TextArgument::Value(bytes(&[1.0, 2.0, 3.0, 4.0])),
+            TextArgument::Local(64 * 16),
+            TextArgument::Write(&mut y),
+            TextArgument::Local(64 * 4),
+        ];
+        // SAFETY: these are its parameters, and it minds their lengths.
+        let call = unsafe { sums.call_with(arguments) };
+        queue.launch(WorkDivision::new(4, 64, 1), call).unwrap();
+        let found = queue.read(&y).unwrap().wait().unwrap();
+        let found: Vec<f32> = found
+            .chunks(4)
+            .map(|four| f32::from_le_bytes(four.try_into().unwrap()))
+            .collect();
+        for (group, found) in found.chunks(4).enumerate() {
+            let first: f32 = (64 * group..64 * (group + 1)).map(|i| i as f32).sum();
+            assert_eq!(*found, [first, 128.0, 384.0, 2016.0]);
+        }
+    });
 }
 
 #[test]
