@@ -39,6 +39,7 @@ use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{Command, DeviceProperties, Driver};
+use quipu_threads::Start;
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -231,7 +232,7 @@ impl SerialDriver {
             slab::flush();
             drop(counted);
         };
-        if let Err(error) = thread.spawn(body) {
+        if let Err(error) = thread.start(body) {
             quietly(|| tracing::warn!(%error, "no thread for commands of the serial device"));
             Self::take_here(take(&shared));
         }

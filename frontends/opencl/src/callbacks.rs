@@ -4,6 +4,7 @@
 //! function takes, too. So such functions are called by a thread of their own, one after the other. It is started for the
 //! first of them, and stays.
 
+use quipu_threads::Start;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ static THREAD: LazyLock<Option<Mutex<Sender<Call>>>> = LazyLock::new(|| {
         }
     };
     let thread = std::thread::Builder::new().name("quipu-callbacks".to_owned());
-    thread.spawn(body).ok().map(|_| Mutex::new(sender))
+    thread.start(body).ok().map(|_| Mutex::new(sender))
 });
 
 /// Has a function called soon, after those that were passed before.
