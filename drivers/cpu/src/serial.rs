@@ -39,7 +39,7 @@ use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{Command, DeviceProperties, Driver};
-use quipu_threads::Start;
+use quipu_threads::{Start, UsualArithmetic};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -308,6 +308,7 @@ fn perform(command: &Command) -> Result<(), Error> {
         }
         _ => return Ok(()),
     };
+    let _usual = UsualArithmetic::enter();
     // SAFETY: started, resolved, each group once.
     catch_unwind(AssertUnwindSafe(|| unsafe {
         command.run_native(&arguments, 0..groups)

@@ -4,6 +4,7 @@ use crate::client::ClcError;
 use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
 use crate::image::Image;
 use crate::metadata::{KernelInfo, Layout, ParameterKind};
+use quipu_threads::UsualArithmetic;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt;
@@ -339,6 +340,7 @@ impl Kernel {
         info[9..12].copy_from_slice(&grid.groups);
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
+        let _usual = UsualArithmetic::enter();
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
         // code was compiled for.
         unsafe {
