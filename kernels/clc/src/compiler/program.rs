@@ -134,6 +134,7 @@ pub(super) fn read(
         // What it does to them, only it knows.
         info.reaches_beyond |= workgroup::uses(function, &shared);
         info.local_bytes = workgroup::local_bytes(module, function, layout);
+        info.private_bytes = workgroup::private_bytes(function, layout);
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -626,6 +627,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         required_local_size: known.required,
         attributes: known.attributes,
         local_bytes: 0,
+        private_bytes: 0,
         has_barriers,
         reaches_beyond,
     }

@@ -108,6 +108,14 @@ pub(super) fn local_bytes(module: Module, kernel: Value, layout: DataLayout) -> 
     sizes.sum()
 }
 
+/// How many bytes each work-item of a kernel has of its own in memory.
+pub(super) fn private_bytes(kernel: Value, layout: DataLayout) -> u64 {
+    let all = blocks(kernel).into_iter().flat_map(Block::instructions);
+    let own = all.filter(|one| one.opcode() == Some(op::ALLOCA));
+    own.map(|alloca| LLVMABISizeOfType(layout, LLVMGetAllocatedType(alloca)))
+        .sum()
+}
+
 /// True if a kernel uses one of these globals.
 pub(super) fn uses(kernel: Value, globals: &[Value]) -> bool {
     let mut instructions = blocks(kernel).into_iter().flat_map(Block::instructions);
