@@ -1,5 +1,6 @@
 //! What the library has, and by which names.
 
+use super::super::program::clang_for;
 use super::super::{object, tools};
 use super::*;
 use std::collections::BTreeMap;
@@ -65,4 +66,74 @@ fn what_programs_are_linked_with_has_names_that_they_may_not_have() {
             );
         }
     }
+}
+
+/// What clang makes of a text for a program, with further options.
+fn clang(tools: &Tools, options: &[String], more: &[&str], text: &str) -> Vec<u8> {
+    let mut command = clang_for(tools, options);
+    command.args(more).args(["-w", "-o", "-", "-"]);
+    let Ok(said) = crate::child::run(command, text.as_bytes()) else {
+        panic!("clang does not start");
+    };
+    assert!(!said.has_failed(), "{said}");
+    said.stdout
+}
+
+#[test]
+fn every_function_that_clang_declares_for_programs_is_there() {
+    let Some(tools) = tools() else { return };
+    let context = LLVMContextCreate();
+    let mut there = BTreeMap::new();
+    let mut missing = BTreeSet::new();
+    for version in ["CL1.2", "CL3.0"] {
+        let options = [format!("-cl-std={version}")];
+        // The header with all functions, in place of clang's own table of them. For SPIR it has those of every extension.
+        let whole = ["-Xclang", "-finclude-default-header", "-U__SPIR__"];
+        let header = clang(
+            &tools,
+            &options,
+            &[&["-cl-no-stdinc", "-E", "-P"], &whole[..]].concat(),
+            "",
+        );
+        let header = String::from_utf8_lossy(&header);
+        // A declaration is made a definition, so that clang says its name. Two types of one size may make one name.
+        let mut seen = BTreeSet::new();
+        let definitions_in = header.split_inclusive(';').map(|one| {
+            if !one.contains("overloadable") {
+                return one.to_owned();
+            }
+            let as_long = one
+                .replace("uintptr_t", "ulong")
+                .replace("intptr_t", "long");
+            let as_long = as_long.replace("ptrdiff_t", "long");
+            let declared = one.trim_end_matches(';');
+            match seen.insert(as_long.trim().to_owned()) {
+                true => format!("{declared} {{ __builtin_unreachable(); }}"),
+                false => String::new(),
+            }
+        });
+        let text: String = definitions_in.collect();
+        let emitted = clang(
+            &tools,
+            &options,
+            &["-cl-no-stdinc", "-emit-llvm", "-c"],
+            &text,
+        );
+        let declared = definitions(context, &emitted);
+        assert!(declared.len() > 5000, "{}", declared.len());
+        missing.extend(declared.into_keys().filter(|name| {
+            !parts_with(name).iter().any(|part| {
+                let definitions = there
+                    .entry(part.clone())
+                    .or_insert_with(|| definitions_of(&tools, context, part));
+                definitions.contains_key(name)
+            })
+        }));
+    }
+    let missing: Vec<_> = missing.into_iter().collect();
+    assert!(
+        missing.is_empty(),
+        "{} are not there: {missing:#?}",
+        missing.len()
+    );
 }
