@@ -3,6 +3,7 @@
 //! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that waits for any. Then a status
 //! is lost. So what a program printed counts, and its status where there is one.
 
+use quipu_environment::LLVM;
 use quipu_threads::Start;
 use std::fmt;
 use std::io::{Read, Write};
@@ -34,8 +35,24 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Runs a program with an input, until it has ended.
+/// Variables by which the system loads other libraries into a program than it was built for.
+const LIBRARIES: [&str; 5] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+];
+
+/// Runs a program with an input, until it has ended. Libraries that this program was told to load are for this one. An LLVM
+/// that the user names may have its own in its folder.
 pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> {
+    for name in LIBRARIES {
+        command.env_remove(name);
+    }
+    if let Some(named) = LLVM.get().ok().flatten() {
+        command.env(LIBRARIES[0], named.join("lib"));
+    }
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
