@@ -4,6 +4,7 @@ use crate::client::ClcError;
 use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
 use crate::image::Image;
 use crate::metadata::{KernelInfo, Layout, MOST_GROUP_BYTES, ParameterKind};
+use crate::output::PlainLocale;
 use quipu_threads::UsualArithmetic;
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -355,6 +356,7 @@ impl Kernel {
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
         let _usual = UsualArithmetic::enter();
+        let printing = self.layout.prints.then(PlainLocale::enter);
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
         // code was compiled for.
         unsafe {
@@ -367,7 +369,7 @@ impl Kernel {
                 groups.end,
             )
         };
-        if self.layout.prints {
+        if printing.is_some() {
             // The work-groups that ran may be a command's last.
             crate::output::flush();
         }
