@@ -23,6 +23,8 @@
 //! | [`driver`] | the contract with drivers |
 //! | [`trace`] | a record of when and where each command ran |
 
+#![warn(clippy::disallowed_methods)]
+
 pub mod access;
 pub mod built_in;
 mod check;

@@ -84,6 +84,7 @@ fn flush_for_watchers() {
 /// The thread that flushes for watchers.
 mod soon {
     use super::{contain, flush_for_watchers, lock};
+    use quipu_threads::Start;
     use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
     use std::time::Duration;
 
@@ -97,7 +98,7 @@ mod soon {
     pub(super) fn ask() -> bool {
         static IS_THERE: OnceLock<bool> = OnceLock::new();
         let thread = || std::thread::Builder::new().name("quipu-flush".to_owned());
-        if !IS_THERE.get_or_init(|| thread().spawn(run).is_ok()) {
+        if !IS_THERE.get_or_init(|| thread().start(run).is_ok()) {
             return false;
         }
         let mut asked = lock(&ASKED);

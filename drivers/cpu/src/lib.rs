@@ -11,6 +11,8 @@
 //! environment: `QUIPU_CPU_WORKERS=N` sets the number of workers,
 //! `QUIPU_CPU_PIN=0,2,4-7` pins them to these cores in turn.
 
+#![warn(clippy::disallowed_methods)]
+
 mod device;
 mod pin;
 mod pool;

@@ -1,7 +1,9 @@
 //! Pinning threads to cores.
 
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::io;
+use std::thread::Builder;
 
 /// Pins the calling thread to a core. If that is not possible, says so in the log and goes on.
 pub(crate) fn pin_to(core: usize) {
@@ -17,7 +19,10 @@ pub(crate) fn first_refused(cores: &[usize]) -> Option<(usize, io::Error)> {
         let mut cores = cores.iter().copied();
         cores.find_map(|core| Some((core, try_to(core).err()?)))
     };
-    std::thread::scope(|scope| scope.spawn(refused).join().ok().flatten())
+    std::thread::scope(|scope| {
+        let asking = Builder::new().start_scoped(scope, refused);
+        asking.ok()?.join().ok().flatten()
+    })
 }
 
 #[cfg(target_os = "linux")]

@@ -39,6 +39,7 @@ use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::queue::QueueShared;
 use quipu_scheduler::{Command, DeviceProperties, Driver};
+use quipu_threads::{Start, UsualArithmetic};
 use std::any::{Any, TypeId};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -231,7 +232,7 @@ impl SerialDriver {
             slab::flush();
             drop(counted);
         };
-        if let Err(error) = thread.spawn(body) {
+        if let Err(error) = thread.start(body) {
             quietly(|| tracing::warn!(%error, "no thread for commands of the serial device"));
             Self::take_here(take(&shared));
         }
@@ -307,6 +308,7 @@ fn perform(command: &Command) -> Result<(), Error> {
         }
         _ => return Ok(()),
     };
+    let _usual = UsualArithmetic::enter();
     // SAFETY: started, resolved, each group once.
     catch_unwind(AssertUnwindSafe(|| unsafe {
         command.run_native(&arguments, 0..groups)

@@ -25,6 +25,8 @@
 //! | [`error`] | refusals as the core's errors |
 //! | `inside` | the threads that must not wait |
 
+#![warn(clippy::disallowed_methods)]
+
 pub mod batch;
 pub mod clock;
 mod copies;
@@ -55,6 +57,7 @@ use quipu_scheduler::Partition;
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::process::or_end;
+use quipu_threads::Start;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 pub use vendor::{Executor, Failure, Flight, Obstacle, Status, Vendor, VendorDevice};
@@ -133,7 +136,7 @@ impl<V: Vendor> VendorDriver<V> {
         );
         std::thread::Builder::new()
             .name(format!("quipu-{}", V::NAME))
-            .spawn(move || or_end(V::NAME, || queue::drain(&shared, &wakeup)))
+            .start(move || or_end(V::NAME, || queue::drain(&shared, &wakeup)))
             .map_err(|error| ErrorKind::InvalidArgument {
                 what: "start a driver",
                 problem: format!("the system gives no thread: {error}"),

@@ -13,6 +13,7 @@ use quipu_scheduler::error::Result;
 use quipu_scheduler::event::{Waiter, replace_joiner};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::process::or_end;
+use quipu_threads::Start;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -259,7 +260,7 @@ impl Workers {
         let workers = self.clone();
         let thread = std::thread::Builder::new()
             .name(self.name.clone())
-            .spawn(move || or_end("host tasks", || workers.work()));
+            .start(move || or_end("host tasks", || workers.work()));
         let started = thread.map(|_| state.counted += 1);
         started.err()
     }

@@ -96,6 +96,8 @@ impl Answer {
             required_local_size: kernel.required_local_size,
             attributes: kernel.attributes.lines().map(str::to_owned).collect(),
             local_bytes: kernel.local_bytes,
+            // Only a processor's own program needs it.
+            private_bytes: 0,
             has_barriers: kernel.has_barriers,
             reaches_beyond: kernel.reaches_beyond,
         };

@@ -11,6 +11,7 @@
 
 use crate::link::Link;
 use crate::locked;
+use quipu_threads::Start;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, Weak};
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ fn say_goodbye() {
         let said = said.clone();
         let saying = std::thread::Builder::new().name("quipu-goodbye".to_owned());
         // Without a thread there is no goodbye.
-        let _ = saying.spawn(move || {
+        let _ = saying.start(move || {
             link.close();
             // The exit may not wait any more. A link dropped here could be the last reference.
             let _ = said.send(());

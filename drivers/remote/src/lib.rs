@@ -40,6 +40,8 @@
 //! 2. Then, and not before, everything in flight fails, with an error that names the node, and so do later commands.
 //! 3. Bytes that were only in the node's memory are lost; the core names the buffers.
 
+#![warn(clippy::disallowed_methods)]
+
 mod bulk;
 mod clock;
 mod description;

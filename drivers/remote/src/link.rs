@@ -29,6 +29,7 @@ use quipu_protocol::message::{
 use quipu_scheduler::ErrorKind;
 use quipu_scheduler::event::refuse_waits;
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use smallvec::{SmallVec, smallvec};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -231,7 +232,7 @@ impl Link {
         for (name, run) in threads {
             let own = Arc::clone(self);
             let thread = std::thread::Builder::new().name(name.to_owned());
-            let started = thread.spawn(move || {
+            let started = thread.start(move || {
                 // A subscriber of the log may wait for work of this very thread.
                 refuse_waits(Some(WHY));
                 let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&own)));

@@ -14,6 +14,7 @@ use quipu_scheduler::process::or_end;
 use quipu_scheduler::{
     BuiltIn, BuiltInKernel, Command, Error, ErrorKind, Passed, RawArgument, Result,
 };
+use quipu_threads::Start;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +96,7 @@ impl Lane {
             let own = Arc::clone(&lane.0);
             std::thread::Builder::new()
                 .name("quipu-source".to_owned())
-                .spawn(move || or_end("quipu-source", || own.run_all()))?;
+                .start(move || or_end("quipu-source", || own.run_all()))?;
         }
         Ok(lane)
     }
@@ -195,7 +196,7 @@ impl Shared {
             let own = Arc::clone(self);
             let started = std::thread::Builder::new()
                 .name("quipu-source-task".to_owned())
-                .spawn(move || {
+                .start(move || {
                     own.finish(command);
                     slab::flush();
                 });

@@ -23,6 +23,8 @@
 //! A kernel writes for a size the number of bytes that it has written. As the content size of the other buffer, that has
 //! transfers move these and no more.
 
+#![warn(clippy::disallowed_methods)]
+
 pub mod decode;
 mod lane;
 mod passed;

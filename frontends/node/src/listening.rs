@@ -11,6 +11,7 @@
 
 use crate::node::Shared;
 use crate::strangers::{Crowd, One};
+use quipu_threads::Start;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) fn start(shared: &Arc<Shared>, listener: TcpListener) -> io::Result<J
     words::prepare(&listener)?;
     let own = Arc::clone(shared);
     let thread = std::thread::Builder::new().name("quipu-node".to_owned());
-    thread.spawn(move || listen(&own, &listener))
+    thread.start(move || listen(&own, &listener))
 }
 
 /// There are no more files, or whoever came has gone.

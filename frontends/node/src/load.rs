@@ -11,6 +11,7 @@ use quipu_link::Fingerprint;
 use quipu_protocol::limits::{MAX_LINKS, MAX_QUEUE_LOADS};
 use quipu_protocol::message::{LinkEntry, LinkKind, LinkLoad, LinkState, QueueLoad};
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -237,7 +238,7 @@ impl Shared {
         let begun = std::thread::Builder::new()
             .name("quipu-looks".to_owned())
             .stack_size(1 << 17)
-            .spawn(move || {
+            .start(move || {
                 let mut last = Instant::now();
                 loop {
                     std::thread::sleep(LOOKING);

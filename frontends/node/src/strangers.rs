@@ -17,6 +17,7 @@
 use crate::locked;
 use crate::node::Shared;
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
@@ -313,7 +314,7 @@ impl Shared {
     pub(crate) fn start_usher(self: &Arc<Self>) -> std::io::Result<()> {
         let own = Arc::clone(self);
         let usher = std::thread::Builder::new().name("quipu-usher".to_owned());
-        usher.spawn(move || own.usher()).map(drop)
+        usher.start(move || own.usher()).map(drop)
     }
 
     fn usher(self: &Arc<Self>) {
@@ -355,7 +356,7 @@ impl Shared {
         let own = Arc::clone(self);
         let begun = std::thread::Builder::new()
             .name("quipu-session".to_owned())
-            .spawn(move || own.see_to(number, stream));
+            .start(move || own.see_to(number, stream));
         if let Err(error) = begun {
             quietly(
                 || tracing::warn!(%error, "a connection was not taken: there is no thread for it"),

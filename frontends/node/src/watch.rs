@@ -11,6 +11,7 @@ use crate::session::Session;
 use quipu_link::timer::Timer;
 use quipu_protocol::message::GoodbyeReason;
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -106,7 +107,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
     let (shared, timer) = (Arc::downgrade(shared), Arc::clone(&shared.options.timer));
     std::thread::Builder::new()
         .name("quipu-watch".to_owned())
-        .spawn(move || {
+        .start(move || {
             let mut next = LOOKING;
             loop {
                 let until = timer.now() + next;

@@ -1,11 +1,29 @@
-//! The thread that calls the program's functions when events are over, and when objects go.
+//! The thread that calls the program's functions when events and builds are over, and when objects go.
 //!
 //! Commands end on any thread, also on one of the program's that waits for another command, perhaps with a lock that its
 //! function takes, too. So such functions are called by a thread of their own, one after the other. It is started for the
 //! first of them, and stays.
 
+use quipu_threads::Start;
+use std::ffi::c_void;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// A pointer of the program's that is passed back to it.
+pub(crate) struct Data(*mut c_void);
+
+// SAFETY: it is only passed on.
+unsafe impl Send for Data {}
+
+impl Data {
+    pub(crate) fn new(pointer: *mut c_void) -> Self {
+        Self(pointer)
+    }
+
+    pub(crate) fn get(&self) -> *mut c_void {
+        self.0
+    }
+}
 
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -19,7 +37,7 @@ static THREAD: LazyLock<Option<Mutex<Sender<Call>>>> = LazyLock::new(|| {
         }
     };
     let thread = std::thread::Builder::new().name("quipu-callbacks".to_owned());
-    thread.spawn(body).ok().map(|_| Mutex::new(sender))
+    thread.start(body).ok().map(|_| Mutex::new(sender))
 });
 
 /// Has a function called soon, after those that were passed before.

@@ -1,6 +1,6 @@
 //! Events: of commands, and of the program's own.
 
-use crate::callbacks;
+use crate::callbacks::{self, Data};
 use crate::code::{Code, Result, code_of, create, ensure, entry, fail, list};
 use crate::context::Context;
 use crate::handle::{Ref, object, release, retain};
@@ -11,7 +11,7 @@ use opencl_sys::*;
 use quipu_scheduler::{Phase, UserEvent};
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub(crate) struct Event {
@@ -28,6 +28,8 @@ pub(crate) struct Event {
     user: Mutex<Option<UserEvent>>,
     /// What the program has set as its status.
     status: AtomicI32,
+    /// The program knows that its command is submitted.
+    is_known_submitted: AtomicBool,
 }
 
 object!(Event, CL_INVALID_EVENT);
@@ -52,6 +54,7 @@ impl Event {
             command,
             user: Mutex::new(None),
             status: AtomicI32::new(CL_COMPLETE),
+            is_known_submitted: AtomicBool::new(false),
         })
     }
 
@@ -76,7 +79,7 @@ impl Event {
     /// `CL_EVENT_COMMAND_EXECUTION_STATUS`.
     fn execution_status(&self) -> cl_int {
         match self.core.phase() {
-            Phase::Queued if self.queue.is_some() => CL_QUEUED,
+            Phase::Queued if !self.is_known_submitted.load(Ordering::Relaxed) => CL_QUEUED,
             Phase::Queued | Phase::Submitted => CL_SUBMITTED,
             // A device of its own starts commands by itself, when those are over that they wait for there.
             Phase::Running if !self.is_started_here() => CL_SUBMITTED,
@@ -84,6 +87,17 @@ impl Event {
             Phase::Complete => CL_COMPLETE,
             Phase::Failed => self.failure(),
         }
+    }
+
+    /// True if its command has come to a status that the program may ask to be told of.
+    ///
+    /// The device has every command at once, and looks itself what it waits for. So a program that asks for `CL_SUBMITTED` is told
+    /// at once, and has that status from then on.
+    fn has_come_to(&self, status: cl_int) -> bool {
+        if status == CL_SUBMITTED {
+            self.is_known_submitted.store(true, Ordering::Relaxed);
+        }
+        (0..=status).contains(&self.execution_status())
     }
 
     /// The status of an event that has failed: negative.
@@ -196,6 +210,7 @@ pub(crate) unsafe extern "C" fn create_user_event(
             command: CL_COMMAND_USER,
             user: Mutex::new(Some(user)),
             status: AtomicI32::new(CL_SUBMITTED),
+            is_known_submitted: AtomicBool::new(true),
         })?;
         Ok(event.give())
     };
@@ -223,17 +238,6 @@ pub(crate) unsafe extern "C" fn set_user_event_status(event: cl_event, status: c
     })
 }
 
-/// A pointer of the program's that is passed back to it.
-struct Data(*mut c_void);
-// SAFETY: it is only passed on.
-unsafe impl Send for Data {}
-
-impl Data {
-    fn get(&self) -> *mut c_void {
-        self.0
-    }
-}
-
 #[unsafe(export_name = "clSetEventCallback")]
 pub(crate) unsafe extern "C" fn set_event_callback(
     event: cl_event,
@@ -248,11 +252,9 @@ pub(crate) unsafe extern "C" fn set_event_callback(
             matches!(kind, CL_SUBMITTED | CL_RUNNING | CL_COMPLETE),
             CL_INVALID_VALUE,
         )?;
-        let data = Data(data);
-        // Whatever it is that the program waits for has been reached at the end.
+        let data = Data::new(data);
         let of = event.clone();
-        event.core.on_complete(move |result| {
-            let status = if result.is_ok() { kind } else { of.failure() };
+        let tell = move |status| {
             callbacks::later(move || {
                 // The program may have released its last reference. Until the call is over there is one more.
                 let handle = of.give();
@@ -260,6 +262,15 @@ pub(crate) unsafe extern "C" fn set_event_callback(
                 unsafe { call(handle, status, data.get()) };
                 let _ = release::<Event>(handle);
             });
+        };
+        if kind != CL_COMPLETE && event.has_come_to(kind) {
+            tell(kind);
+            return Ok(());
+        }
+        // Whatever it is that the program waits for has been reached at the end.
+        let of = event.clone();
+        event.core.on_complete(move |result| {
+            tell(if result.is_ok() { kind } else { of.failure() });
         });
         Ok(())
     })

@@ -145,6 +145,15 @@ impl KernelCode {
             .ok()
     }
 
+    /// The most work-items of a work-group on a device, as far as that is known without the device's own compiler.
+    pub(crate) fn most_items(&self, device: &Device) -> usize {
+        let most = device.most_items();
+        match device.is_native() && self.info.required_local_size.is_none() {
+            true => most.min(usize::try_from(self.info.most_items()).unwrap_or(usize::MAX)),
+            false => most,
+        }
+    }
+
     /// The kernel for devices that compile it themselves.
     fn portable(&self) -> &Portable {
         self.portable.get_or_init(|| match &self.built.parts {
@@ -599,7 +608,7 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
                 None => {
                     let attributes = code.attributes(&device);
                     let most = attributes.map(|attributes| attributes.max_block_threads as usize);
-                    most.unwrap_or(usize::MAX).min(device.most_items())
+                    most.unwrap_or(usize::MAX).min(code.most_items(&device))
                 }
             }),
             CL_KERNEL_COMPILE_WORK_GROUP_SIZE => {
@@ -623,7 +632,7 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
             CL_KERNEL_PRIVATE_MEM_SIZE => {
                 let attributes = code.attributes(&device);
                 let own = attributes.and_then(|attributes| attributes.private_bytes);
-                answer.value::<cl_ulong>(own.unwrap_or(0))
+                answer.value::<cl_ulong>(own.unwrap_or(code.info.private_bytes))
             }
             CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE => {
                 let attributes = code.attributes(&device);

@@ -30,6 +30,7 @@
 //! for what is read and written, and memory that is lent to a command stays so until the command is over. Handles need no
 //! promise: each is looked at before it is used.
 
+#![warn(clippy::disallowed_methods)]
 #![allow(
     clippy::too_many_arguments,
     reason = "the signatures are the standard's"

@@ -3,9 +3,12 @@
 //! The program may have had its children waited for: by ignoring `SIGCHLD`, or by a handler that waits for any. Then a status
 //! is lost. So what a program printed counts, and its status where there is one.
 
+use quipu_environment::LLVM;
+use quipu_threads::Start;
 use std::fmt;
 use std::io::{Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread::Builder;
 
 /// What a program printed, and how it ended.
 pub(crate) struct Ended {
@@ -32,32 +35,51 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Runs a program with an input, until it has ended.
+/// Variables by which the system loads other libraries into a program than it was built for.
+const LIBRARIES: [&str; 5] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+];
+
+/// Runs a program with an input, until it has ended. Libraries that this program was told to load are for this one. An LLVM
+/// that the user names may have its own in its folder.
 pub(crate) fn run(mut command: Command, input: &[u8]) -> std::io::Result<Ended> {
+    for name in LIBRARIES {
+        command.env_remove(name);
+    }
+    if let Some(named) = LLVM.get().ok().flatten() {
+        command.env(LIBRARIES[0], named.join("lib"));
+    }
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let (mut to, mut said, mut wrong) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (mut to, said, mut wrong) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            // A compiler that ends before it has read all says why by its status. The signal would end a program in C.
-            // It stays pending for this thread, and is gone with it.
-            hold_broken_pipes();
+    let read = std::thread::scope(|scope| {
+        // A compiler that ends before it has read all says why by its status. The signal that there is no reader would end a
+        // program in C, and such a thread does not take it.
+        Builder::new().start_scoped(scope, move || {
             let _ = to.as_mut().map(|to| to.write_all(input));
-        });
+        })?;
         let stderr = &mut stderr;
-        scope.spawn(move || wrong.as_mut().map(|wrong| wrong.read_to_end(stderr)));
-        said.as_mut().map(|said| said.read_to_end(&mut stdout))
-    })
-    .transpose()?;
+        Builder::new().start_scoped(scope, move || {
+            let _ = wrong.as_mut().map(|wrong| wrong.read_to_end(stderr));
+        })?;
+        // Without a reader the program would not end.
+        let mut said = said;
+        said.as_mut()
+            .map_or(Ok(0), |said| said.read_to_end(&mut stdout))
+    });
     let status = match child.wait() {
         Err(error) if is_of_no_child(&error) => None,
         status => Some(status?),
     };
+    read?;
     Ok(Ended {
         status,
         stdout,
@@ -84,21 +106,6 @@ pub(crate) fn wait_for_own() {
 
 #[cfg(not(unix))]
 pub(crate) fn wait_for_own() {}
-
-/// Keeps this thread from being told by a signal that a pipe has no reader.
-#[cfg(unix)]
-fn hold_broken_pipes() {
-    // SAFETY: a set of signals that is made whole before it is used, and this thread's own mask.
-    unsafe {
-        let mut signals = std::mem::MaybeUninit::uninit();
-        libc::sigemptyset(signals.as_mut_ptr());
-        libc::sigaddset(signals.as_mut_ptr(), libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, signals.as_ptr(), std::ptr::null_mut());
-    }
-}
-
-#[cfg(not(unix))]
-fn hold_broken_pipes() {}
 
 #[cfg(test)]
 mod tests {

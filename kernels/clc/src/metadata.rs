@@ -21,6 +21,12 @@ pub struct Description {
     pub log: String,
 }
 
+/// Bytes that a work-group may have for itself on processors: local memory, arguments, and the memory of its work-items.
+pub(crate) const MOST_GROUP_BYTES: u64 = 256 << 20;
+
+/// Bytes that suffice for what a work-item keeps across barriers beside its own arrays, in nearly all kernels.
+const KEPT_BESIDE_ARRAYS: u64 = 512;
+
 /// A kernel of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelInfo {
@@ -34,6 +40,9 @@ pub struct KernelInfo {
     pub attributes: Vec<String>,
     /// Bytes of local memory that its own variables take.
     pub local_bytes: u64,
+    /// Bytes of memory that each work-item has of its own, for arrays and structures that are no registers; zero if that is
+    /// not known.
+    pub private_bytes: u64,
     /// True if work-items of a group wait for each other.
     pub has_barriers: bool,
     /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more than its parameters.
@@ -41,6 +50,14 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    /// The most work-items that a work-group may have on processors, by the memory that they take; at least one.
+    #[must_use]
+    pub fn most_items(&self) -> u64 {
+        let each = self.private_bytes.saturating_add(KEPT_BESIDE_ARRAYS);
+        let room = MOST_GROUP_BYTES.saturating_sub(self.local_bytes);
+        (room / each).max(1)
+    }
+
     /// Bytes that it takes in memory, with its parameters.
     pub fn bytes(&self) -> usize {
         let attributes = self.attributes.iter();

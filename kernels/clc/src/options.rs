@@ -202,7 +202,8 @@ pub fn checked_options(text: &str) -> Result<(), ClcError> {
 }
 
 /// The words of a text, of which quotes keep some together. A backslash takes its meaning from a blank, a quote or another
-/// backslash, and is itself before others, as those of paths are; within single quotes it always is.
+/// backslash, and is itself before others, as those of paths are; within single quotes it always is. A quote without a
+/// partner is a letter like others.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -216,7 +217,7 @@ fn words(text: &str) -> Vec<String> {
                 any = true;
             }
             (Some(open), c) if c == open => quote = None,
-            (None, '"' | '\'') => (quote, any) = (Some(c), true),
+            (None, '"' | '\'') if closes(c, letters.clone()) => (quote, any) = (Some(c), true),
             (None, c) if c.is_whitespace() => {
                 if any {
                     words.push(std::mem::take(&mut word));
@@ -235,9 +236,43 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// True if a quote has a partner in what follows it.
+fn closes(quote: char, mut rest: impl Iterator<Item = char>) -> bool {
+    while let Some(c) = rest.next() {
+        if c == quote {
+            return true;
+        }
+        if (quote, c) == ('"', '\\') {
+            rest.next();
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quote_without_a_partner_is_a_letter() {
+        for (text, wanted) in [
+            (
+                "-I /home/o'neil/cl -DA=1 -w",
+                &["-I/home/o'neil/cl", "-DA=1", "-w"][..],
+            ),
+            (
+                r#"-DB='b c' -DINCHES=3" -w"#,
+                &["-DB=b c", r#"-DINCHES=3""#, "-w"],
+            ),
+            (
+                r#"-DC="d e" -DD=\"f -DE=o'f"#,
+                &["-DC=d e", r#"-DD="f"#, "-DE=o'f"],
+            ),
+            (r#"-DF="g\" -w"#, &[r#"-DF="g""#, "-w"]),
+        ] {
+            assert_eq!(options(text).unwrap(), wanted, "{text}");
+        }
+    }
 
     #[test]
     fn options_of_other_compilers_are_taken() {

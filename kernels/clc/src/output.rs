@@ -1,5 +1,11 @@
 //! The standard output, as kernels print to it: by the C library's stream, in which a program's own text stands.
 
+use std::marker::PhantomData;
+#[cfg(unix)]
+use std::ptr::null_mut;
+#[cfg(unix)]
+use std::sync::OnceLock;
+
 /// The C library's stream.
 #[cfg(unix)]
 fn stream() -> *mut libc::FILE {
@@ -13,6 +19,62 @@ fn stream() -> *mut libc::FILE {
     // SAFETY: the C library opens the stream before any code of the program runs.
     unsafe { stdout }
 }
+
+/// The C library's own locale on this thread, until it is dropped: kernels print numbers as OpenCL C has them, whatever the
+/// program's locale is.
+pub(crate) struct PlainLocale {
+    /// The thread's locale before.
+    #[cfg(unix)]
+    before: Option<libc::locale_t>,
+    /// It is this thread's alone.
+    _here: PhantomData<*const ()>,
+}
+
+impl PlainLocale {
+    pub(crate) fn enter() -> Self {
+        Self {
+            #[cfg(unix)]
+            before: plain().map(|plain| {
+                // SAFETY: a locale that is never freed.
+                unsafe { libc::uselocale(plain.0) }
+            }),
+            _here: PhantomData,
+        }
+    }
+}
+
+impl Drop for PlainLocale {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(before) = self.before {
+            // SAFETY: the locale that this thread had.
+            unsafe { libc::uselocale(before) };
+        }
+    }
+}
+
+/// The locale `C`, if there is memory for it.
+#[cfg(unix)]
+fn plain() -> Option<&'static Locale> {
+    static PLAIN: OnceLock<Option<Locale>> = OnceLock::new();
+    let make = || {
+        // SAFETY: a name that ends with a zero; no locale is changed.
+        let made = unsafe { libc::newlocale(libc::LC_ALL_MASK, c"C".as_ptr(), null_mut()) };
+        (!made.is_null()).then_some(Locale(made))
+    };
+    PLAIN.get_or_init(make).as_ref()
+}
+
+/// A locale that nothing changes.
+#[cfg(unix)]
+struct Locale(libc::locale_t);
+
+// SAFETY: threads may use a locale together.
+#[cfg(unix)]
+unsafe impl Send for Locale {}
+// SAFETY: as for `Send`.
+#[cfg(unix)]
+unsafe impl Sync for Locale {}
 
 /// Has the C library write what it keeps.
 pub(crate) fn flush() {

@@ -3,7 +3,9 @@
 use crate::client::ClcError;
 use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
 use crate::image::Image;
-use crate::metadata::{KernelInfo, Layout, ParameterKind};
+use crate::metadata::{KernelInfo, Layout, MOST_GROUP_BYTES, ParameterKind};
+use crate::output::PlainLocale;
+use quipu_threads::UsualArithmetic;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt;
@@ -17,8 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const ALIGNMENT: usize = 128;
 /// Work-items along an axis, and of a kernel that is not wide the greatest number of one.
 const MOST_ITEMS: u64 = i32::MAX as u64;
-/// Bytes that a work-group may have for itself: local memory, and what it keeps across barriers.
-const MOST_BYTES: u64 = 256 << 20;
 
 type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, u64);
 
@@ -70,6 +70,14 @@ pub enum Argument<'a> {
     Local(u64),
     /// An image.
     Image(&'a Image),
+}
+
+/// Bytes of the arguments that are local memory.
+fn locals<'a>(arguments: &'a [Argument<'_>]) -> impl Iterator<Item = u64> + 'a {
+    arguments.iter().filter_map(|argument| match argument {
+        Argument::Local(bytes) => Some(*bytes),
+        _ => None,
+    })
 }
 
 /// A kernel that is compiled and loaded.
@@ -201,14 +209,28 @@ impl Kernel {
                 ));
             }
         }
-        let bytes = self.bytes(grid, arguments);
-        if bytes > MOST_BYTES {
-            return bad(format!(
-                "needs {bytes} bytes for a work-group of {} work-items, and {MOST_BYTES} are the most; make the groups smaller",
-                grid.items()
-            ));
+        self.check_room(grid, locals(arguments))
+    }
+
+    /// Looks whether there is memory for a work-group, with so many bytes for each argument that is local memory.
+    ///
+    /// # Errors
+    /// If a work-group takes more than there may be.
+    pub fn check_room(
+        &self,
+        grid: &Grid,
+        locals: impl Iterator<Item = u64>,
+    ) -> Result<(), ClcError> {
+        let bytes = self.bytes(grid, locals);
+        if bytes <= MOST_GROUP_BYTES {
+            return Ok(());
         }
-        Ok(())
+        Err(ClcError::Launch(format!(
+            "kernel '{}' needs {bytes} bytes for a work-group of {} work-items, and {MOST_GROUP_BYTES} are the most; make the \
+             groups smaller",
+            self.info.name,
+            grid.items()
+        )))
     }
 
     fn spill(&self, grid: &Grid) -> u64 {
@@ -219,17 +241,11 @@ impl Kernel {
         items.saturating_add(self.layout.spill_bytes)
     }
 
-    fn bytes(&self, grid: &Grid, arguments: &[Argument<'_>]) -> u64 {
-        let local =
-            arguments
-                .iter()
-                .fold(self.layout.local_bytes, |sum, argument| match argument {
-                    Argument::Local(bytes) => {
-                        let lines = bytes.div_ceil(ALIGNMENT as u64);
-                        sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))
-                    }
-                    _ => sum,
-                });
+    fn bytes(&self, grid: &Grid, locals: impl Iterator<Item = u64>) -> u64 {
+        let local = locals.fold(self.layout.local_bytes, |sum, bytes| {
+            let lines = bytes.div_ceil(ALIGNMENT as u64);
+            sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))
+        });
         // Local memory may be read a vector beyond its end by nobody, but be asked for as none at all.
         local
             .saturating_add(self.spill(grid))
@@ -252,7 +268,7 @@ impl Kernel {
         groups: Range<u64>,
     ) -> Result<(), ClcError> {
         self.check(grid, arguments)?;
-        let bytes = self.bytes(grid, arguments) as usize;
+        let bytes = self.bytes(grid, locals(arguments)) as usize;
         let run = |scratch: &mut Vec<Line>| {
             let lines = bytes.div_ceil(ALIGNMENT);
             if scratch.len() < lines {
@@ -339,6 +355,8 @@ impl Kernel {
         info[9..12].copy_from_slice(&grid.groups);
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
+        let _usual = UsualArithmetic::enter();
+        let printing = self.layout.prints.then(PlainLocale::enter);
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
         // code was compiled for.
         unsafe {
@@ -351,7 +369,7 @@ impl Kernel {
                 groups.end,
             )
         };
-        if self.layout.prints {
+        if printing.is_some() {
             // The work-groups that ran may be a command's last.
             crate::output::flush();
         }

@@ -199,3 +199,51 @@ fn bytes_that_are_looked_up_are_gathered() {
         }
     }
 }
+
+#[test]
+fn an_array_begins_at_a_multiple_of_its_alignment_for_every_work_item() {
+    let forms = [
+        (16, "uint4"),
+        (32, "uint8"),
+        (64, "uint16"),
+        (128, "ulong16"),
+    ];
+    let kernels = forms.iter().map(|(bytes, of)| {
+        let length = bytes + 4;
+        format!(
+            "kernel void by_{of}(int zero, global {of} *out, global uint *far) {{
+                uchar b[{length}] __attribute__((aligned({bytes})));
+                uint i = get_global_id(0);
+                for (int j = 0; j < {length}; j++) b[(j + zero) % {length}] = j * 3 + i;
+                out[i] = *({of} *)(b + zero);
+                far[i] = *(uint *)(b + {bytes} + zero) + (uint)((ulong)(b + zero) % {bytes});
+            }}\n"
+        )
+    });
+    let Some(program) = program(&kernels.collect::<String>()) else {
+        return;
+    };
+    for (bytes, of) in forms {
+        for local in [1, 3, 32] {
+            // Vectors are aligned in the memory that is passed, too.
+            let out = vec![0_u8; bytes * (local + 1)];
+            let from = out.as_ptr().align_offset(bytes);
+            let out = &out[from..from + bytes * local];
+            let far = vec![0_u32; local];
+            let mut launch = Launch::new([local, 1, 1], [local, 1, 1]);
+            launch.value(0_i32);
+            launch.memory(out);
+            launch.memory(&far);
+            launch.run(&program, &format!("by_{of}"));
+            let byte = |item: usize, at: usize| (at * 3 + item) as u8;
+            let wanted: Vec<u8> = (0..local)
+                .flat_map(|item| (0..bytes).map(move |at| byte(item, at)))
+                .collect();
+            assert_eq!(out, wanted, "{of} {local}");
+            for (item, far) in far.iter().enumerate() {
+                let behind = [0, 1, 2, 3].map(|at| byte(item, bytes + at));
+                assert_eq!(*far, u32::from_le_bytes(behind), "{of} {local} {item}");
+            }
+        }
+    }
+}

@@ -3,35 +3,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
-#[allow(dead_code, reason = "this prints alone")]
 mod support;
 
 use quipu_clc::{Argument, Grid};
-use std::io::{Read, Seek};
-use std::os::fd::AsRawFd;
-
-/// What the process writes to its standard output meanwhile. There is one test, so nothing else does.
-fn printed(run: impl FnOnce()) -> String {
-    let mut file = tempfile::tempfile().unwrap();
-    // SAFETY: descriptors of this process, of which none is used elsewhere meanwhile.
-    let own = unsafe {
-        libc::fflush(std::ptr::null_mut());
-        let own = libc::dup(1);
-        libc::dup2(file.as_raw_fd(), 1);
-        own
-    };
-    // What it prints is there when it has run.
-    run();
-    // SAFETY: as above.
-    unsafe {
-        libc::dup2(own, 1);
-        libc::close(own);
-    }
-    let mut text = String::new();
-    file.rewind().unwrap();
-    file.read_to_string(&mut text).unwrap();
-    text
-}
+use support::printed;
 
 #[test]
 fn numbers_and_vectors_are_printed_in_whole_lines() {

@@ -186,3 +186,39 @@ fn sub_groups_of_a_size_that_a_work_group_may_not_have_are_refused_by_name() {
     of("__attribute__((reqd_work_group_size(4, 2, 1)))", "number()").unwrap();
     of("", "7").unwrap();
 }
+
+#[test]
+fn atomic_numbers_take_operands_of_the_other_sign() {
+    if program("kernel void nothing() {}").is_none() {
+        return;
+    }
+    let text = "kernel void mixed(global atomic_ulong *a, global atomic_uintptr_t *b, global atomic_long *c, global ulong *old) {
+        local atomic_ulong l;
+        atomic_init(&l, 40);
+        long less = -3;
+        ulong more = 5;
+        old[0] = atomic_fetch_add(a, less);
+        old[1] = atomic_fetch_sub_explicit(a, less, memory_order_relaxed);
+        old[2] = atomic_fetch_add_explicit(b, (ptrdiff_t)less, memory_order_relaxed, memory_scope_device);
+        old[3] = atomic_fetch_sub(b, (ptrdiff_t)less);
+        old[4] = atomic_fetch_or(b, (intptr_t)8);
+        old[5] = atomic_fetch_xor(a, (intptr_t)3);
+        old[6] = atomic_fetch_and_explicit(a, (intptr_t)-2, memory_order_acq_rel);
+        old[7] = atomic_fetch_min(a, less);
+        old[8] = atomic_fetch_or(c, (uintptr_t)more);
+        old[9] = atomic_fetch_min(c, (uintptr_t)more);
+        old[10] = atomic_fetch_add(&l, less);
+        old[11] = atomic_load(&l);
+    }";
+    let program = Program::new(text, "-cl-std=CL3.0").unwrap();
+    let (numbers, old) = (vec![100_u64, 200, 64], vec![0_u64; 12]);
+    let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);
+    for number in &numbers {
+        launch.memory(std::slice::from_ref(number));
+    }
+    launch.memory(&old);
+    launch.run(&program, "mixed");
+    let wanted = [100, 97, 200, 197, 200, 100, 103, 102, 64, 69, 40, 37];
+    assert_eq!(old, wanted);
+    assert_eq!(numbers, [102, 200, 5]);
+}

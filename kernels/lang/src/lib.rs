@@ -114,6 +114,8 @@
 //! [`assume_uniform`](BlockAccelerator::assume_uniform), and implementing [`Partition`], [`Shared`], [`Port`] or
 //! [`AtomicElement`].
 
+#![warn(clippy::disallowed_methods)]
+
 mod accelerator;
 mod atomics;
 mod barrier;

@@ -13,6 +13,7 @@ use quipu_protocol::message::{
     DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
 };
 use quipu_protocol::{ENROLMENT_PROTOCOL, PROTOCOL};
+use quipu_threads::Start;
 use std::io::Write;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::channel;
@@ -186,7 +187,7 @@ fn connect_to_first(
             let _ = found.send(connect(&address, &key, (node, None), protocol, patience));
         };
         let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
-        thread.spawn(dialling).map_err(unreachable)?;
+        thread.start(dialling).map_err(unreachable)?;
     }
     drop(found);
     let mut failure = None;

@@ -78,6 +78,7 @@ use invitation::Invitation;
 use quipu_scheduler::event::Waiter;
 use quipu_scheduler::queue::route_to;
 use quipu_scheduler::{Command, Kind, Priority, error};
+use quipu_threads::UsualArithmetic;
 pub(crate) use sleep::MAX_WORKERS;
 use sleep::{Sleep, Workers};
 use split::{Participation, Ticket};
@@ -622,6 +623,8 @@ impl Pool {
             && !waiter.has_users_clock()
             && !self.guest.swap(true, Ordering::Acquire)
         {
+            // Kernels have the same arithmetic here as on the pool's own threads.
+            let _usual = UsualArithmetic::enter();
             let costs = lock(&self.guests_costs).take();
             let guest = Worker::guest(self.clone(), costs.unwrap_or_default());
             *lock(&self.guests_costs) = Some(guest.help(waiter));

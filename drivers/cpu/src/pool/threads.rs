@@ -18,6 +18,7 @@ use super::worker::Worker;
 use super::{MAX_WORKERS, Pool, lock};
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::process::or_end;
+use quipu_threads::Start;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Thread;
@@ -99,7 +100,7 @@ impl Pool {
         let lane = number + usize::from(number >= self.worker_count);
         std::thread::Builder::new()
             .name(format!("quipu-cpu-{number}"))
-            .spawn(move || or_end("quipu-cpu", || pool.thread_life(worker, lane as u32)))
+            .start(move || or_end("quipu-cpu", || pool.thread_life(worker, lane as u32)))
             .map_err(|error| ErrorKind::Device {
                 device: "cpu".to_owned(),
                 what: format!("start a thread for worker {worker}"),

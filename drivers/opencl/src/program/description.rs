@@ -113,6 +113,8 @@ fn kernel_info(device: &Device, kernel: &Kernel) -> Result<KernelInfo> {
             .filter(|size: &[u32; 3]| !size.contains(&0)),
         attributes: attributes.split_whitespace().map(str::to_owned).collect(),
         local_bytes: local_bytes.to_ulong(),
+        // Its driver answers for the memory of work-items.
+        private_bytes: 0,
         // OpenCL does not say.
         has_barriers: true,
         reaches_beyond: true,

@@ -112,6 +112,7 @@ fn kernels_and_log_are_as_the_node_says() {
                 .map(str::to_owned)
                 .to_vec(),
             local_bytes: 128,
+            private_bytes: 0,
             has_barriers: true,
             reaches_beyond: false,
         }],

@@ -15,6 +15,7 @@
 //!
 //! [`Failure::ShutDown`]: super::Failure::ShutDown
 
+use quipu_threads::Start;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -248,7 +249,7 @@ impl Machine {
         if mode == Mode::Threaded {
             let shared = Arc::clone(&shared);
             let builder = std::thread::Builder::new().name("quipu-simulator".to_owned());
-            builder.spawn(move || or_end("quipu-sim", || shared.run()))?;
+            builder.start(move || or_end("quipu-sim", || shared.run()))?;
         }
         Ok(Self {
             shared,

@@ -11,6 +11,7 @@ use crate::printed::Printed;
 use quipu_link::Key;
 use quipu_link::gate::Gate;
 use quipu_link::peer::Networks;
+use quipu_threads::Start as _;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -188,7 +189,7 @@ fn watch_output(output: io::PipeReader, printed: Arc<Printed>) -> io::Result<()>
         }
     };
     let thread = std::thread::Builder::new().name("quipu-printed".to_owned());
-    thread.spawn(watch).map(drop)
+    thread.start(watch).map(drop)
 }
 
 fn is_interrupted() -> bool {

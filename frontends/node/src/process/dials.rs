@@ -13,6 +13,7 @@ use quipu_link::peer::{Destination, Networks};
 use quipu_link::timer::Timer;
 use quipu_protocol::message::{PeerAddress, SessionId};
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
@@ -183,7 +184,7 @@ pub(super) fn make(
         }
     };
     let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
-    if thread.stack_size(1 << 18).spawn(dial).is_err() {
+    if thread.stack_size(1 << 18).start(dial).is_err() {
         at_a_time.fetch_sub(1, Ordering::SeqCst);
         answer(channel, number, None);
     }

@@ -4,6 +4,7 @@
 //! lines beyond a rate are counted instead. What is a terminal or a file for the node is a pipe for its sessions.
 
 use quipu_protocol::message::presentable;
+use quipu_threads::Start;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, PipeReader, Read, Write};
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ pub(super) fn pass_on(session: u64, from: PipeReader) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("quipu-output".to_owned())
         .stack_size(1 << 16)
-        .spawn(move || {
+        .start(move || {
             pass_lines_on(session, from, &mut std::io::stderr(), || began.elapsed());
         })?;
     Ok(())

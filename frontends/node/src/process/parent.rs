@@ -18,6 +18,7 @@ use quipu_link::{Fingerprint, LinkError, Rights, Route};
 use quipu_protocol::message::{GoodbyeReason, Redirect, Refusal, SessionId, presentable};
 use quipu_scheduler::Device;
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start as _;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, PipeWriter};
 use std::mem::ManuallyDrop;
@@ -386,7 +387,7 @@ impl Processes {
         let watching = std::thread::Builder::new()
             .name("quipu-hosted".to_owned())
             .stack_size(1 << 16)
-            .spawn(move || own.watch(id, &hosted));
+            .start(move || own.watch(id, &hosted));
         if let Err(error) = watching.and_then(|_| self.watch_usage()) {
             quietly(|| tracing::error!(%error, "no thread for a session"));
             if let Some(hosted) = locked(&self.sessions).remove(&Route::to(id)) {
@@ -437,7 +438,7 @@ impl Processes {
             let own = Arc::downgrade(self);
             std::thread::Builder::new()
                 .name("quipu-usage".to_owned())
-                .spawn(move || usage::watch(&own))?;
+                .start(move || usage::watch(&own))?;
             *is_watched = true;
         }
         Ok(())

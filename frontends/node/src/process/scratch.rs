@@ -152,6 +152,7 @@ fn empty(
 #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
+    use quipu_threads::Start;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -165,7 +166,7 @@ mod tests {
         std::fs::write(deep.join("file"), "").unwrap();
         std::os::unix::fs::symlink(kept.path(), deep.join("link")).unwrap();
         let thread = std::thread::Builder::new().stack_size(1 << 16);
-        let removed = thread.spawn(move || remove_all(&root)).unwrap();
+        let removed = thread.start(move || remove_all(&root)).unwrap();
         removed.join().unwrap().unwrap();
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
         assert!(kept.path().join("file").exists());

@@ -11,6 +11,7 @@ use quipu_protocol::message::{Chunk, Message, Rest};
 use quipu_scheduler::memory::mapping::HostLease;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{ErrorKind, UserEvent};
+use quipu_threads::Start;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -536,7 +537,7 @@ impl Bulk {
         }
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-bulk".to_owned());
-            let sending = sender.spawn_scoped(scope, || self.send(&out, &mut compressor));
+            let sending = sender.start_scoped(scope, || self.send(&out, &mut compressor));
             let ended = match sending {
                 Ok(_) => self.receive(&mut incoming, go_on),
                 Err(error) => {

@@ -14,6 +14,7 @@ use quipu_protocol::message::{
     BuildLog, KernelDescription, Message, ParameterClass, ParameterDescription, presentable,
 };
 use quipu_scheduler::{Device, Error, ErrorKind, Event, UserEvent};
+use quipu_threads::Start;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -107,7 +108,7 @@ impl Describer {
                 let (sender, receiver) = channel();
                 let (is_closed, compiling) = (self.is_closed.clone(), self.compiling.clone());
                 let thread = std::thread::Builder::new().name("quipu-describe".to_owned());
-                let started = thread.spawn(move || answer_all(&receiver, &is_closed, compiling));
+                let started = thread.start(move || answer_all(&receiver, &is_closed, compiling));
                 started.map_err(|error| ErrorKind::Device {
                     device: device.name().to_owned(),
                     what: "read a program".to_owned(),

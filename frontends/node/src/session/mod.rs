@@ -69,6 +69,7 @@ use quipu_protocol::frame::Stream;
 use quipu_protocol::message::{GoodbyeReason, Message, PeerAddress, SessionId};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Context, Device, Error};
+use quipu_threads::Start;
 use runs::Runs;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -402,7 +403,7 @@ impl Session {
         );
         std::thread::scope(|scope| {
             let sender = std::thread::Builder::new().name("quipu-ends".to_owned());
-            if let Err(error) = sender.spawn_scoped(scope, || ends.run()) {
+            if let Err(error) = sender.start_scoped(scope, || ends.run()) {
                 quietly(|| tracing::error!(%error, "no thread for a session"));
                 return Ok(());
             }

@@ -27,6 +27,7 @@ use quipu_protocol::message::{
     Ticket,
 };
 use quipu_scheduler::panics::quietly;
+use quipu_threads::Start;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -233,7 +234,7 @@ impl PeerSender {
             has_turn,
         };
         let thread = std::thread::Builder::new().name("quipu-peer".to_owned());
-        thread.spawn(move || peer_sender.run(dialling))?;
+        thread.start(move || peer_sender.run(dialling))?;
         Ok(own)
     }
 
@@ -345,7 +346,7 @@ impl PeerSender {
         out.flush();
         let own = Arc::clone(self);
         let sender = std::thread::Builder::new().name("quipu-peer-out".to_owned());
-        let sending = sender.spawn(move || own.send_all());
+        let sending = sender.start(move || own.send_all());
         if sending.is_err() || waiting {
             self.changed.notify_all();
         }

@@ -61,10 +61,10 @@ impl Shape {
 /// Work-items of a group that suit most kernels, where the program leaves it open.
 const USUAL_ITEMS: u64 = 64;
 
-/// A size of work-group that divides the launch evenly, along x first.
-fn local_size(global: [u64; 3], device: &Device) -> [u32; 3] {
+/// A size of work-group of at most so many work-items that divides the launch evenly, along x first.
+fn local_size(global: [u64; 3], device: &Device, most: usize) -> [u32; 3] {
     let along = device.most_items_along();
-    let mut left = USUAL_ITEMS.min(device.most_items() as u64);
+    let mut left = USUAL_ITEMS.min(most as u64);
     std::array::from_fn(|axis| {
         let most = left.min(along[axis] as u64).min(global[axis]).max(1);
         let chosen = (1..=most)
@@ -84,9 +84,10 @@ pub(super) fn chosen_local_size(
     asked: Option<[u64; 3]>,
 ) -> Result<[u32; 3]> {
     let required = code.info.required_local_size;
+    let most = code.most_items(device);
     let Some(asked) = asked else {
         let Some(required) = required else {
-            return Ok(local_size(global, device));
+            return Ok(local_size(global, device, most));
         };
         let divides = |axis: usize| global[axis].is_multiple_of(u64::from(required[axis]));
         ensure((0..3).all(divides), CL_INVALID_WORK_GROUP_SIZE)?;
@@ -97,10 +98,7 @@ pub(super) fn chosen_local_size(
     ensure(!asked.contains(&0), CL_INVALID_WORK_GROUP_SIZE)?;
     ensure((0..3).all(fits), CL_INVALID_WORK_ITEM_SIZE)?;
     let items = asked.iter().product::<u64>();
-    ensure(
-        items <= device.most_items() as u64,
-        CL_INVALID_WORK_GROUP_SIZE,
-    )?;
+    ensure(items <= most as u64, CL_INVALID_WORK_GROUP_SIZE)?;
     let divides = |axis: usize| global[axis].is_multiple_of(asked[axis]);
     ensure((0..3).all(divides), CL_INVALID_WORK_GROUP_SIZE)?;
     let local = asked.map(|size| size as u32);
@@ -370,7 +368,8 @@ mod tests {
             ([16, 16, 16], [16, 4, 1]),
             ([1, 1, 1], [1, 1, 1]),
         ] {
-            assert_eq!(local_size(global, device), local, "{global:?}");
+            let most = device.most_items();
+            assert_eq!(local_size(global, device, most), local, "{global:?}");
         }
     }
 }

@@ -149,7 +149,19 @@ impl Launch {
             CL_INVALID_GLOBAL_WORK_SIZE,
         )?;
         if device.is_native() {
-            launch.compiled = Some(code.compiled(&grid)?);
+            let compiled = code.compiled(&grid)?;
+            let locals = launch
+                .arguments
+                .iter()
+                .filter_map(|argument| match argument {
+                    Kept::Local(bytes) => Some(*bytes),
+                    _ => None,
+                });
+            compiled.check_room(&grid, locals).map_err(|error| {
+                tracing::error!("{error}");
+                Code(CL_OUT_OF_RESOURCES)
+            })?;
+            launch.compiled = Some(compiled);
         }
         Ok(launch)
     }

@@ -45,10 +45,12 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
         ensure(is_on_host(&queue.device.core), CL_INVALID_OPERATION)?;
         // SAFETY: as the program promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        let memories: Result<Vec<_>> = memories
-            .iter()
-            .map(|handle| memory(&queue, *handle))
-            .collect();
+        // In the place of no buffer the function gets a null pointer.
+        let known = |handle: &cl_mem| match handle.is_null() {
+            true => Ok(None),
+            false => memory(&queue, *handle).map(Some),
+        };
+        let memories: Result<Vec<_>> = memories.iter().map(known).collect();
         let memories = memories?;
         let mut block = Block {
             words: vec![0; bytes.div_ceil(size_of::<u128>())],
@@ -68,8 +70,10 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
             })
             .collect();
         let places = places.ok_or(Code(CL_INVALID_VALUE))?;
+        let are_passed: Vec<bool> = memories.iter().map(Option::is_some).collect();
         let accesses: Vec<_> = memories
             .iter()
+            .flatten()
             .map(|memory| memory.whole(queue.mode(AccessMode::ReadWrite)))
             .collect();
         let request = Request {
@@ -81,14 +85,12 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
         let task = move |raw: &[quipu_scheduler::RawArgument]| {
             let mut block = block;
             let first = block.words.as_mut_ptr().cast::<u8>();
-            for (place, argument) in places.iter().zip(raw) {
+            let mut buffers = raw.iter().map(|argument| argument.pointer);
+            for (place, is_passed) in places.iter().zip(are_passed) {
+                let buffer = if is_passed { buffers.next() } else { None };
+                let address = buffer.unwrap_or(std::ptr::null_mut());
                 // SAFETY: the place was looked at above.
-                unsafe {
-                    first
-                        .add(*place)
-                        .cast::<*mut u8>()
-                        .write_unaligned(argument.pointer)
-                };
+                unsafe { first.add(*place).cast::<*mut u8>().write_unaligned(address) };
             }
             let passed = match bytes {
                 0 => std::ptr::null_mut(),

@@ -13,6 +13,7 @@ mod reading;
 pub(crate) use il::*;
 pub(crate) use link::*;
 
+use crate::callbacks::{self, Data};
 use crate::code::{Code, Result, create, ensure, entry, fail, list};
 use crate::context::Context;
 use crate::device::Device;
@@ -612,10 +613,11 @@ pub(crate) unsafe extern "C" fn build_program(
     })
 }
 
-/// Tells a program that asked to be told that something was made. The outcome is asked for then.
+/// Tells a program that asked to be told that something was made, once the call that made it may have returned. The outcome is
+/// asked for then.
 ///
 /// # Safety
-/// The function may be called with the handle and the pointer.
+/// The function may be called with the handle and the pointer, on another thread.
 unsafe fn call_back(
     call: BuildCallback,
     handle: cl_program,
@@ -633,8 +635,14 @@ unsafe fn call_back(
     if !was_tried {
         return result;
     }
-    // SAFETY: as the caller promises.
-    unsafe { call(handle, data) };
+    let (program, data) = (Ref::<Program>::of(handle)?, Data::new(data));
+    callbacks::later(move || {
+        // The program may have released its last reference. Until the call is over there is one more.
+        let handle = program.give();
+        // SAFETY: as the caller promises.
+        unsafe { call(handle, data.get()) };
+        let _ = release::<Program>(handle);
+    });
     Ok(())
 }
 

@@ -114,7 +114,8 @@ OVER void write_mem_fence(uint flags) { __atomic_thread_fence(__ATOMIC_RELEASE);
 #define COPIES(T) COPY(T) COPY(T##2) COPY(T##3) COPY(T##4) COPY(T##8) COPY(T##16)
 COPIES(char) COPIES(uchar) COPIES(short) COPIES(ushort) COPIES(int) COPIES(uint) COPIES(long) COPIES(ulong) COPIES(float) COPIES(double)
 
-// clang has them in generic memory.
+// clang has them in generic memory, and its header where a work-item has its own.
+OVER void wait_group_events(int count, event_t *events) { __q_barrier(); }
 OVER void wait_group_events(int count, __attribute__((address_space(4))) event_t *events) { __q_barrier(); }
 #endif
 

@@ -69,16 +69,20 @@ SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong)
     OVER T atomic_load_explicit(volatile S A *p, memory_order o) { return __opencl_atomic_load(p, o, SCOPE); } \
     OVER T atomic_load(volatile S A *p) { return __opencl_atomic_load(p, memory_order_seq_cst, SCOPE); } \
     COMPARES(T, A, S, __generic) COMPARES(T, A, S, __global) COMPARES(T, A, S, __local) COMPARES(T, A, S, __private)
-#define ADDS(T, A, S) \
-    BY_ORDER(atomic_fetch_add, T, T, A, S, __opencl_atomic_fetch_add) \
-    BY_ORDER(atomic_fetch_sub, T, T, A, S, __opencl_atomic_fetch_sub) \
-    BY_ORDER(atomic_fetch_min, T, T, A, S, __opencl_atomic_fetch_min) \
-    BY_ORDER(atomic_fetch_max, T, T, A, S, __opencl_atomic_fetch_max)
-#define BITWISE(T, A, S) \
-    BY_ORDER(atomic_fetch_and, T, T, A, S, __opencl_atomic_fetch_and) \
-    BY_ORDER(atomic_fetch_or, T, T, A, S, __opencl_atomic_fetch_or) \
-    BY_ORDER(atomic_fetch_xor, T, T, A, S, __opencl_atomic_fetch_xor)
-#define WHOLE(T, A, S) ANY_TYPE(T, A, S) ADDS(T, A, S) BITWISE(T, A, S)
+#define ADDS(R, T, A, S) \
+    BY_ORDER(atomic_fetch_add, R, T, A, S, __opencl_atomic_fetch_add) \
+    BY_ORDER(atomic_fetch_sub, R, T, A, S, __opencl_atomic_fetch_sub) \
+    BY_ORDER(atomic_fetch_min, R, T, A, S, __opencl_atomic_fetch_min) \
+    BY_ORDER(atomic_fetch_max, R, T, A, S, __opencl_atomic_fetch_max)
+#define BITWISE(R, T, A, S) \
+    BY_ORDER(atomic_fetch_and, R, T, A, S, __opencl_atomic_fetch_and) \
+    BY_ORDER(atomic_fetch_or, R, T, A, S, __opencl_atomic_fetch_or) \
+    BY_ORDER(atomic_fetch_xor, R, T, A, S, __opencl_atomic_fetch_xor)
+#define WHOLE(T, A, S) ANY_TYPE(T, A, S) ADDS(T, T, A, S) BITWISE(T, T, A, S)
+// An address takes a difference, and so an operand of the other sign: clang has numbers of 64 bits for all of these.
+#define MIXED(S) \
+    ADDS(ulong, long, atomic_ulong, S) BITWISE(ulong, long, atomic_ulong, S) \
+    ADDS(long, ulong, atomic_long, S) BITWISE(long, ulong, atomic_long, S)
 #define FLAG(S) \
     OVER bool atomic_flag_test_and_set_explicit(volatile S atomic_int *p, memory_order o, memory_scope s) { \
         return __opencl_atomic_exchange(p, 1, o, SCOPE) != 0; } \
@@ -89,7 +93,7 @@ SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong)
     OVER void atomic_flag_clear(volatile S atomic_int *p) { __opencl_atomic_store(p, 0, memory_order_seq_cst, SCOPE); }
 #define BY_PLACE(S) \
     WHOLE(int, atomic_int, S) WHOLE(uint, atomic_uint, S) WHOLE(long, atomic_long, S) WHOLE(ulong, atomic_ulong, S) \
-    ANY_TYPE(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) FLAG(S)
+    ANY_TYPE(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) FLAG(S) MIXED(S)
 BY_PLACE(__generic) BY_PLACE(__global) BY_PLACE(__local)
 OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope scope) {
     switch (order) {

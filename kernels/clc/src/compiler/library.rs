@@ -1,7 +1,8 @@
 //! The built-in functions of the language, linked to what a program uses.
 //!
 //! Their text is in parts, each of which is compiled by the same clang when a program first asks for a function of it, and
-//! kept on disk. libLLVM links of a part only what the program calls, since all of it is `linkonce_odr`.
+//! kept on disk. libLLVM links of a part only what the program calls, since all of it is `linkonce_odr`, or internal. What is
+//! not internal has a name that no program may have.
 
 use super::llvm::*;
 use super::tools::Tools;
@@ -178,6 +179,11 @@ pub(super) fn link(
     }
 }
 
+/// The types that numbers are converted to.
+const TYPES: [&str; 10] = [
+    "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double",
+];
+
 /// A part as bitcode; none if there is no such part.
 fn compiled(
     tools: &Tools,
@@ -185,9 +191,6 @@ fn compiled(
     folder: Option<&Path>,
     is_wide: bool,
 ) -> Result<Option<Vec<u8>>, Fault> {
-    const TYPES: [&str; 10] = [
-        "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "float", "double",
-    ];
     // Generic memory and atomic types are of later versions of the language.
     let language = if part == "c11" {
         "-cl-std=CL3.0"
@@ -251,7 +254,8 @@ fn compiled(
         return Err(Fault::Failed("clang's bitcode cannot be read".to_owned()));
     }
     for function in module.functions() {
-        if LLVMIsDeclaration(function) == 0 {
+        // Of what the library keeps to itself, a program may have the names.
+        if LLVMIsDeclaration(function) == 0 && LLVMGetLinkage(function) != linkage::INTERNAL {
             LLVMSetLinkage(function, linkage::LINK_ONCE_ODR);
         }
     }
@@ -279,3 +283,6 @@ pub(crate) fn identity(tools: &Tools) -> String {
         changed(&tools.llvm)
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,10 @@ const SPIR_KERNEL: c_uint = 76;
 /// What no function may keep that is to be inlined, or to lie within a work-item loop.
 const NOT_KEPT: [&str; 5] = ["noinline", "optnone", "minsize", "optsize", "alwaysinline"];
 
+/// What a parameter that is a pointer with `restrict` is said to be. It is true of one work-item alone: others write to the
+/// memory by the same parameter, and a barrier is where their writes arrive.
+const RESTRICTED: &str = "noalias";
+
 /// Links the bitcode of several texts, which lies in pieces of these lengths.
 pub(super) fn link(tools: &Tools, pieces: &[u8], lengths: &[usize]) -> Result<Vec<u8>, Fault> {
     object::load_llvm(tools, object::Step::Read)?;
@@ -130,6 +134,7 @@ pub(super) fn read(
         // What it does to them, only it knows.
         info.reaches_beyond |= workgroup::uses(function, &shared);
         info.local_bytes = workgroup::local_bytes(module, function, layout);
+        info.private_bytes = workgroup::private_bytes(function, layout);
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -474,10 +479,18 @@ fn make_inline(context: Context, module: Module, kernels: &[String]) {
                 name.len() as u32,
             );
         }
+        let restricted = attribute_kind(RESTRICTED);
+        for index in 1..=LLVMCountParams(function) {
+            LLVMRemoveEnumAttributeAtIndex(function, index, restricted);
+        }
         for block in blocks(function) {
             for instruction in block.instructions() {
                 if instruction.opcode() == Some(op::CALL) {
                     LLVMSetInstructionCallConv(instruction, 0);
+                    let operands = LLVMGetNumOperands(instruction).max(0) as u32;
+                    for index in 1..operands {
+                        LLVMRemoveCallSiteEnumAttribute(instruction, index, restricted);
+                    }
                     // Translators of SPIR-V say so of calls, too.
                     for kind in NOT_KEPT {
                         let kind = attribute_kind(kind);
@@ -614,6 +627,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         required_local_size: known.required,
         attributes: known.attributes,
         local_bytes: 0,
+        private_bytes: 0,
         has_barriers,
         reaches_beyond,
     }

@@ -82,3 +82,30 @@ impl Launch {
         unsafe { kernel.run(&self.grid, &self.arguments, 0..groups) }.unwrap();
     }
 }
+
+/// What the process writes to its standard output meanwhile. The test is the only one there, so nothing else does.
+#[cfg(unix)]
+#[allow(dead_code)]
+pub(crate) fn printed(run: impl FnOnce()) -> String {
+    use std::io::{Read, Seek};
+    use std::os::fd::AsRawFd;
+    let mut file = tempfile::tempfile().unwrap();
+    // SAFETY: descriptors of this process, of which none is used elsewhere meanwhile.
+    let own = unsafe {
+        libc::fflush(std::ptr::null_mut());
+        let own = libc::dup(1);
+        libc::dup2(file.as_raw_fd(), 1);
+        own
+    };
+    // What it prints is there when it has run.
+    run();
+    // SAFETY: as above.
+    unsafe {
+        libc::dup2(own, 1);
+        libc::close(own);
+    }
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    text
+}

@@ -9,6 +9,7 @@
 //! panics, the block has *failed*: every waiting thread is woken, finds that the arrival is not complete (for ever),
 //! and so comes back to the place where it ends.
 
+use quipu_threads::Start;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -333,7 +334,7 @@ pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelE
                 }
                 None
             };
-            match std::thread::Builder::new().spawn_scoped(scope, run) {
+            match std::thread::Builder::new().start_scoped(scope, run) {
                 Ok(handle) => started.push(handle),
                 Err(reason) => {
                     let error = KernelError::OutOfThreads {

@@ -72,6 +72,7 @@ use quipu_protocol::frame::{Sender, Stream};
 use quipu_protocol::message::{Acknowledge, Goodbye, GoodbyeReason, Message, presentable};
 use quipu_protocol::reader::FrameReader;
 use quipu_protocol::sequence::Sent;
+use quipu_threads::Start;
 use replay::Replay;
 use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
@@ -293,7 +294,7 @@ pub(crate) fn split(
     let own = Arc::clone(&shared);
     std::thread::Builder::new()
         .name("quipu-link".to_owned())
-        .spawn(move || own.unstick())?;
+        .start(move || own.unstick())?;
     if let Err(error) = pulse.watch(&shared) {
         // The thread above ends.
         shared.fail(error.to_string());

@@ -13,6 +13,7 @@
 use super::{Attached, Loss, Shared, socket};
 use crate::timer::{SystemTimer, Timer};
 use quipu_protocol::message::{Message, Ping};
+use quipu_threads::Start;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -60,7 +61,7 @@ impl Pulse {
         let thread = std::thread::Builder::new()
             .name("quipu-pulse".to_owned())
             .stack_size(1 << 16)
-            .spawn(move || Watch::new(self).run(&watched))?;
+            .start(move || Watch::new(self).run(&watched))?;
         // Set once, here.
         let _ = shared.watcher.set(thread.thread().clone());
         Ok(())

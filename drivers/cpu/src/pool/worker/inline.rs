@@ -10,6 +10,7 @@ use super::{CURRENT, Hooks, NO_ROUTE, Worker};
 use quipu_scheduler::Priority;
 use quipu_scheduler::command::slab;
 use quipu_scheduler::driver::InlineExecutor;
+use quipu_threads::UsualArithmetic;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -94,6 +95,7 @@ impl Drop for InlineRunner {
 impl Worker {
     /// Runs the commands at hand, as far as they are brief and there is time; hands over the rest.
     fn run_kept(&self) {
+        let _usual = UsualArithmetic::enter();
         let start = Instant::now();
         let mut count = 0;
         while self.has_role() {

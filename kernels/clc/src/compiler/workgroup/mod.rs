@@ -108,6 +108,19 @@ pub(super) fn local_bytes(module: Module, kernel: Value, layout: DataLayout) -> 
     sizes.sum()
 }
 
+/// How many bytes each work-item of a kernel has of its own in memory.
+pub(super) fn private_bytes(kernel: Value, layout: DataLayout) -> u64 {
+    let all = blocks(kernel).into_iter().flat_map(Block::instructions);
+    let own = all.filter(|one| one.opcode() == Some(op::ALLOCA));
+    own.map(|alloca| own_bytes(alloca, layout)).sum()
+}
+
+/// Bytes of a work-item's own memory for an `alloca`: a multiple of its alignment, since that of the next one follows.
+fn own_bytes(alloca: Value, layout: DataLayout) -> u64 {
+    let bytes = LLVMABISizeOfType(layout, LLVMGetAllocatedType(alloca));
+    bytes.next_multiple_of(u64::from(LLVMGetAlignment(alloca).max(1)))
+}
+
 /// True if a kernel uses one of these globals.
 pub(super) fn uses(kernel: Value, globals: &[Value]) -> bool {
     let mut instructions = blocks(kernel).into_iter().flat_map(Block::instructions);

@@ -17,7 +17,7 @@ use super::graph::{End, Graph, Loop};
 use super::private::SideBySide;
 use super::uniform::Divergence;
 use super::variables::{Variables, is_leaf};
-use super::{ALIGNMENT, ENTRY};
+use super::{ALIGNMENT, ENTRY, own_bytes};
 use crate::compiler::llvm::*;
 use crate::compiler::{Fault, program};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -502,6 +502,15 @@ impl Emitter {
         }
     }
 
+    /// What a work-item has of its own for an `alloca`: its type, or bytes where those of that type do not suffice.
+    pub(super) fn own_memory(&self, alloca: Value) -> Type {
+        let of = LLVMGetAllocatedType(alloca);
+        match own_bytes(alloca, self.layout) {
+            bytes if bytes == LLVMABISizeOfType(self.layout, of) => of,
+            bytes => LLVMArrayType2(self.int(8), bytes),
+        }
+    }
+
     /// A place in the memory that is kept, of so many bytes for each work-item.
     fn kept_array(&mut self, of: Type) -> Value {
         let bytes = LLVMABISizeOfType(self.layout, of);
@@ -728,7 +737,7 @@ impl Emitter {
                 .iter()
                 .filter(|it| it.opcode() == Some(op::ALLOCA))
             {
-                let place = self.kept_array(LLVMGetAllocatedType(*alloca));
+                let place = self.kept_array(self.own_memory(*alloca));
                 version.private.insert(*alloca, place);
             }
         }

@@ -531,7 +531,7 @@ impl Emitter {
         }
         let element = match self.side_by_side.bytes(value) {
             Some(bytes) => self.int(8 * bytes as u32),
-            None => LLVMGetAllocatedType(value),
+            None => self.own_memory(value),
         };
         self.at(element, version.private[&value], item.in_group)
     }
