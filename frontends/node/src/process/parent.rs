@@ -75,7 +75,9 @@ pub(super) struct Hosted {
     child: Mutex<Option<Child>>,
     /// The session's group, once that is known.
     group: OnceLock<libc::pid_t>,
-    /// And the one of its kernel's, if the system gives one.
+    /// What was found of it then.
+    pub(super) begun: OnceLock<usage::Begun>,
+    /// And the group of its kernel's, if the system gives one.
     control: OnceLock<Group>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
     pub(super) counts: [AtomicU64; crate::node::COUNTS],
@@ -116,8 +118,13 @@ impl Hosted {
 
     /// Tells it that it is to end, and why. False if it takes no more.
     fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
-        locked(&self.told).get_or_insert_with(|| text.to_owned());
+        self.note_end(text);
         self.channel.send(&encode_end(reason, text), None).is_ok()
+    }
+
+    /// Notes why it ends, if that was not known before.
+    pub(super) fn note_end(&self, text: &str) {
+        locked(&self.told).get_or_insert_with(|| text.to_owned());
     }
 
     /// Tells it to end, and why; if it was told before, or takes no more, ends it.
@@ -369,8 +376,10 @@ impl Processes {
         };
         match hosted.process().and_then(usage::first_child) {
             Some(group) => {
-                // Both are set once, here.
+                // All are set once, here.
                 let _ = hosted.group.set(group);
+                let begun = usage::Begun::of(group.unsigned_abs(), &hosted.scratch);
+                let _ = hosted.begun.set(begun);
                 if let Some(control) = self.control(group, limits) {
                     let _ = hosted.control.set(control);
                 }
@@ -490,6 +499,7 @@ impl Processes {
             kept: Mutex::new(Some(kept)),
             child: Mutex::new(Some(child)),
             group: OnceLock::new(),
+            begun: OnceLock::new(),
             control: OnceLock::new(),
             number,
             answer: Mutex::default(),
@@ -542,8 +552,7 @@ impl Processes {
                         drop(locked(&self.answering));
                         self.answered.notify_all();
                     } else if let [OVER, text @ ..] = &packet[..] {
-                        let text = presentable(&String::from_utf8_lossy(text), 512);
-                        locked(&hosted.told).get_or_insert(text);
+                        hosted.note_end(&presentable(&String::from_utf8_lossy(text), 512));
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
                         for (count, number) in hosted.counts.iter().zip(numbers) {
@@ -721,6 +730,8 @@ pub(super) mod tests {
             let group = leader.id().cast_signed();
             let (hosted, _) = hosted_by(leader);
             hosted.group.set(group).unwrap();
+            let begun = usage::Begun::of(group.unsigned_abs(), &hosted.scratch);
+            hosted.begun.set(begun).unwrap();
             let route = Route::to(SessionId([number; 16]));
             locked(&processes.sessions).insert(route, Arc::new(hosted));
         }
@@ -745,6 +756,7 @@ pub(super) mod tests {
             kept: Mutex::default(),
             child: Mutex::new(Some(keeper)),
             group: OnceLock::new(),
+            begun: OnceLock::new(),
             control: OnceLock::new(),
             counts: Default::default(),
             dialled: Arc::default(),
