@@ -2,9 +2,10 @@
 
 use super::channel::{Channel, Packet};
 use super::groups::{Group, Groups};
+use super::output::Outputs;
 use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
-    encode_end, loads, output, scratch, usage,
+    encode_end, loads, scratch, usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
@@ -199,6 +200,8 @@ pub(crate) struct Processes {
     timer: Arc<dyn Timer>,
     accepts_weak_sandbox: bool,
     groups: Groups,
+    /// What sessions write to their standard error.
+    outputs: Outputs,
     /// By the way to each.
     pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
     /// Whose sessions are being started.
@@ -277,6 +280,7 @@ impl Processes {
             timer,
             accepts_weak_sandbox: false,
             groups: Groups::default(),
+            outputs: Outputs::new(),
             sessions: Mutex::default(),
             starting: Mutex::default(),
             is_watched: Mutex::default(),
@@ -471,7 +475,8 @@ impl Processes {
         let (its_end, kept) = io::pipe()?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (said, its_output) = io::pipe()?;
-        output::pass_on(number, said)?;
+        let client = caller.client().fingerprint;
+        self.outputs.pass_on((client, number), said)?;
         let scratch = scratch::make(id)?;
         let mut command = self.spawn.command(&scratch);
         command
