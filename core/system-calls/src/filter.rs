@@ -2,10 +2,10 @@
 //!
 //! One filter looks at arguments, and answers `EPERM` to all calls that no rule allows. A second one, installed after it,
 //! answers `ENOSYS` to calls that the role does not have. A third one does so for those of them whose refusal is not
-//! logged. Of several refusals the kernel takes that of the filter that came last.
+//! logged, and a fourth answers `EOPNOTSUPP` to some. Of several refusals the kernel takes that of the filter that came last.
 
 use crate::Role;
-use crate::table::{EXPECTED, Test, calls_of};
+use crate::table::{EXPECTED, Test, UNSUPPORTED, calls_of};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
     SeccompFilter, SeccompRule,
@@ -17,7 +17,7 @@ use std::io;
 #[derive(Debug)]
 pub(crate) struct Programs {
     logged: [BpfProgram; 2],
-    silent: BpfProgram,
+    silent: [BpfProgram; 2],
 }
 
 impl Programs {
@@ -40,6 +40,8 @@ impl Programs {
             .collect();
         let expected = EXPECTED.iter().filter(|call| !calls.contains_key(call));
         let expected = expected.map(|call| (*call, Vec::new())).collect();
+        let unsupported = UNSUPPORTED.iter().map(|call| (*call, Vec::new()));
+        let unsupported = unsupported.collect();
         let errno = |errno: libc::c_int| SeccompAction::Errno(errno.unsigned_abs());
         let allow = SeccompAction::Allow;
         Ok(Self {
@@ -47,7 +49,10 @@ impl Programs {
                 program(with_arguments, errno(libc::EPERM), allow.clone())?,
                 program(calls, errno(libc::ENOSYS), allow.clone())?,
             ],
-            silent: program(expected, allow, errno(libc::ENOSYS))?,
+            silent: [
+                program(expected, allow.clone(), errno(libc::ENOSYS))?,
+                program(unsupported, allow, errno(libc::EOPNOTSUPP))?,
+            ],
         })
     }
 
@@ -59,7 +64,9 @@ impl Programs {
         for program in &self.logged {
             install(program, libc::SECCOMP_FILTER_FLAG_LOG)?;
         }
-        install(&self.silent, 0)
+        self.silent
+            .iter()
+            .try_for_each(|program| install(program, 0))
     }
 }
 

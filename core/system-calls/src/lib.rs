@@ -7,6 +7,7 @@
 //! |---|---|
 //! | a call of the table, with allowed arguments | the call |
 //! | a call of the table, with other arguments | `EPERM` |
+//! | `fallocate` | `EOPNOTSUPP`, as of a file system without it, so that libraries write instead |
 //! | any other call, also by the numbers of x32 | `ENOSYS`, as on a kernel without the call, so that libraries do without it |
 //! | a call by the numbers of a 32-bit processor | its end by `SIGSYS` |
 //!
@@ -36,7 +37,7 @@ pub enum Role {
     Session {
         /// It may choose the cores that its threads run on.
         chooses_cores: bool,
-        /// It may make files without a name, which are memory that its limits do not see.
+        /// It may make files without a name, and memory that processes share, which are memory that its limits do not see.
         has_nameless_files: bool,
     },
     /// Compiles the code of a client or a program, and starts compilers.
@@ -114,5 +115,19 @@ impl Role {
     #[must_use]
     pub fn has_call(self, number: i64) -> bool {
         table::calls_of(self).any(|(call, _)| call == number)
+    }
+
+    /// The error of the call of this number, if processes of this role may not make it at all.
+    #[cfg(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ))]
+    #[must_use]
+    pub fn refusal(self, number: i64) -> Option<i32> {
+        let error = match table::UNSUPPORTED.contains(&number) {
+            true => libc::EOPNOTSUPP,
+            false => libc::ENOSYS,
+        };
+        (!self.has_call(number)).then_some(error)
     }
 }

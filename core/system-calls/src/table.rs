@@ -78,7 +78,7 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
         &[
             SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_preadv, SYS_pwritev, SYS_preadv2,
             SYS_pwritev2, SYS_lseek, SYS_close, SYS_close_range, SYS_dup, SYS_dup3, SYS_pipe2, SYS_copy_file_range,
-            SYS_sendfile, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fallocate, SYS_fadvise64, SYS_flock,
+            SYS_sendfile, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fadvise64, SYS_flock,
         ],
         ANY,
     ),
@@ -107,11 +107,22 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     (
         For::SessionAndCompiler,
         &[
-            SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_mincore, SYS_msync, SYS_membarrier,
+            SYS_brk, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_mincore, SYS_msync, SYS_membarrier,
             SYS_get_mempolicy,
         ],
         ANY,
     ),
+    // Files, and memory that the process's limits count. Shared memory stays when it is not mapped any more, and then belongs to no
+    // process; a mapping that grows is no data; and pages of the machine's pool are nobody's memory.
+    (
+        For::SessionAndCompiler,
+        &[SYS_mmap],
+        &[
+            &[Masked(3, (MAP_ANONYMOUS | UNCOUNTED) as u32, 0)],
+            &[Masked(3, (MAP_TYPE | UNCOUNTED) as u32, MAP_PRIVATE as u32)],
+        ],
+    ),
+    (For::NamelessSession, &[SYS_mmap], &[&[Masked(3, UNCOUNTED as u32, 0)]]),
     (For::Session, &[SYS_mlock, SYS_mlock2, SYS_munlock, SYS_mbind, SYS_set_mempolicy], ANY),
     (For::Session, &[SYS_move_pages], &[&[Is(0, 0)]]),
     (For::NamelessSession, &[SYS_memfd_create], ANY),
@@ -164,8 +175,16 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
     ),
     (For::SessionAndCompiler, &[SYS_kill, SYS_tgkill], &[&[IsOwn(0)]]),
     (For::All, &[SYS_rt_sigreturn, SYS_restart_syscall], ANY),
-    // Threads and programs, in the same namespaces, and as children of the process that starts them.
-    (For::SessionAndCompiler, &[SYS_clone], &[&[Masked(0, NEW_SURROUNDINGS, 0)]]),
+    // Threads and programs, in the same namespaces, and as children of the process that starts them. A thread has the open files
+    // of its process, which are looked at from outside.
+    (
+        For::SessionAndCompiler,
+        &[SYS_clone],
+        &[
+            &[Masked(0, NEW_SURROUNDINGS | CLONE_THREAD as u32, 0)],
+            &[Masked(0, NEW_SURROUNDINGS | CLONE_FILES as u32, CLONE_FILES as u32)],
+        ],
+    ),
     (For::SessionAndCompiler, &[SYS_execve, SYS_waitid, SYS_exit], ANY),
     (For::All, &[SYS_wait4, SYS_exit_group], ANY),
     // Facts about the calling thread, such as its name, and settings of it.
@@ -251,10 +270,11 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
             &[Masked(1, !0xff, NVIDIA_UVM_BEGIN)],
         ],
     ),
-    // Sockets of this machine, with connections: datagrams go to any socket. None is ever connected or accepted here.
+    // Sockets of this machine, with connections: datagrams go to any socket. None is ever connected or accepted here, nor made with
+    // its other end: what lies in one is memory, or files, that belong to no process.
     (
         For::Session,
-        &[SYS_socket, SYS_socketpair],
+        &[SYS_socket],
         &[
             &[Is(0, AF_UNIX as u32), Masked(1, KIND_OF_SOCKET, SOCK_STREAM as u32)],
             &[Is(0, AF_UNIX as u32), Masked(1, KIND_OF_SOCKET, SOCK_SEQPACKET as u32)],
@@ -299,6 +319,13 @@ const TABLE: &[(For, &[c_long], Rules)] = &[
 
 /// Calls that are tried in every process, or for every kernel, and done without: nobody needs to be told of their refusal.
 pub(crate) const EXPECTED: &[c_long] = &[SYS_clone3, SYS_memfd_create];
+
+/// Calls that fail as where a file system does not do them. `fallocate` takes a file system's room faster than anybody outside sees
+/// it, beyond the largest size of a file too; who gets this answer writes instead.
+pub(crate) const UNSUPPORTED: &[c_long] = &[SYS_fallocate];
+
+/// Flags of `mmap` for memory that neither limits nor looks from outside count.
+const UNCOUNTED: c_int = MAP_GROWSDOWN | MAP_HUGETLB;
 
 /// Flags of `clone` for namespaces of its own, for another parent, and for a tracer's child.
 const NEW_SURROUNDINGS: u32 = (CLONE_NEWNS

@@ -84,10 +84,11 @@ const PROBES: [i64; 2] = [335, 336];
 fn lacks_all_other_calls(role: Role) {
     let (wrong, status) = within(role, |said| {
         for number in (0..1024).chain((0..1024).map(|number| number | X32)) {
-            if role.has_call(number) || PROBES.contains(&number) {
+            // Those of x32 are none of a role's.
+            let Some(refusal) = role.refusal(number) else {
                 continue;
-            }
-            if errno_of(number, [0; 6]) != libc::ENOSYS {
+            };
+            if !PROBES.contains(&number) && errno_of(number, [0; 6]) != refusal {
                 said.say(number);
             }
         }
@@ -170,6 +171,8 @@ fn no_role_has_a_call_that_reaches_others_or_the_machine() {
         libc::SYS_setrlimit,
         libc::SYS_sync,
         libc::SYS_truncate,
+        libc::SYS_fallocate,
+        libc::SYS_socketpair,
         libc::SYS_sched_setattr,
     ];
     #[cfg(target_arch = "x86_64")]
@@ -239,6 +242,27 @@ const KDSKBSENT: i64 = 0x4b49;
 const FS_IOC_SETFLAGS: i64 = 0x4008_6602;
 const PR_SCHED_CORE: i64 = 62;
 
+/// Flags of `mmap`.
+const ANONYMOUS: i64 = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as i64;
+const SHARED: i64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS) as i64;
+const GROWS: i64 = libc::MAP_GROWSDOWN as i64;
+const POOLED: i64 = libc::MAP_HUGETLB as i64;
+
+/// Memory that belongs to no process once it is not mapped.
+const REFUSED_WITHOUT_NAMELESS_FILES: &[Call] = &[
+    (libc::SYS_mmap, &[0, 4096, 3, SHARED, -1]),
+    (
+        libc::SYS_mmap,
+        &[
+            0,
+            4096,
+            3,
+            (libc::MAP_SHARED_VALIDATE | libc::MAP_ANONYMOUS) as i64,
+            -1,
+        ],
+    ),
+];
+
 /// Of every process that has these calls.
 const REFUSED: &[Call] = &[
     (libc::SYS_fcntl, &[0, libc::F_SETOWN as i64, OTHER]),
@@ -278,6 +302,19 @@ const REFUSED: &[Call] = &[
     (libc::SYS_clone, &[libc::CLONE_NEWCGROUP as i64]),
     (libc::SYS_clone, &[libc::CLONE_PARENT as i64]),
     (libc::SYS_clone, &[libc::CLONE_PTRACE as i64]),
+    // A thread whose open files are not those of its process.
+    (
+        libc::SYS_clone,
+        &[(libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM) as i64],
+    ),
+    // Memory that grows, that is of the machine's pool, or both.
+    (libc::SYS_mmap, &[0, 4096, 3, ANONYMOUS | GROWS, -1]),
+    (libc::SYS_mmap, &[0, 4096, 3, ANONYMOUS | POOLED, -1]),
+    (libc::SYS_mmap, &[0, 4096, 3, SHARED | POOLED, -1]),
+    (
+        libc::SYS_mmap,
+        &[0, 4096, 3, libc::MAP_PRIVATE as i64 | GROWS],
+    ),
     (libc::SYS_kill, &[OTHER]),
     (libc::SYS_kill, &[0]),
     (libc::SYS_kill, &[-1]),
@@ -313,10 +350,6 @@ const REFUSED_IN_SESSIONS: &[Call] = &[
             libc::AF_UNIX as i64,
             (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC) as i64,
         ],
-    ),
-    (
-        libc::SYS_socketpair,
-        &[libc::AF_UNIX as i64, libc::SOCK_DGRAM as i64],
     ),
     (libc::SYS_sendto, &[0, 0, 0, 0, 1, 16]),
     (libc::SYS_sendto, &[0, 0, 0, libc::MSG_FASTOPEN as i64]),
@@ -360,6 +393,12 @@ fn dangerous_arguments_of_calls_that_a_role_has_are_refused() {
         is_refused,
     );
     answers(Role::Compiler, REFUSED, is_refused);
+    for role in [SESSION, Role::Compiler] {
+        answers(role, REFUSED_WITHOUT_NAMELESS_FILES, is_refused);
+    }
+    answers(FREE_SESSION, REFUSED_WITHOUT_NAMELESS_FILES, |errno| {
+        !is_refused(errno)
+    });
     let gpu = [(libc::SYS_ioctl, &[-1, 0x6400][..])];
     answers(Role::Compiler, &gpu, is_refused);
     let ends = [
@@ -440,6 +479,34 @@ fn a_session_and_a_compiler_start_threads_and_programs() {
         });
         assert_eq!((wrong, status), (Vec::new(), 0), "{role:?}");
     }
+}
+
+/// A linker reserves the room of its output before it maps it.
+#[test]
+fn who_may_not_reserve_room_in_a_file_is_taken_at_its_word_and_writes() {
+    let folder = std::env::temp_dir();
+    let name = folder.join(format!("quipu-reserved-{}", std::process::id()));
+    let file = std::fs::File::create_new(&name).unwrap();
+    std::fs::remove_file(&name).unwrap();
+    const BYTES: i64 = 100_000;
+    const KEEP_SIZE: i64 = libc::FALLOC_FL_KEEP_SIZE as i64;
+    for role in [SESSION, Role::Compiler] {
+        let (wrong, status) = within(role, |said| {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            for mode in [0, KEEP_SIZE] {
+                let errno = errno_of(libc::SYS_fallocate, [fd.into(), mode, 0, BYTES, 0, 0]);
+                if errno != libc::EOPNOTSUPP {
+                    said.say(mode);
+                }
+            }
+            // SAFETY: it takes numbers.
+            if unsafe { libc::posix_fallocate(fd, 0, BYTES) } != 0 {
+                said.say(2);
+            }
+        });
+        assert_eq!((wrong, status), (Vec::new(), 0), "{role:?}");
+    }
+    assert_eq!(file.metadata().unwrap().len(), BYTES.cast_unsigned());
 }
 
 #[test]

@@ -327,9 +327,21 @@ impl Link {
                     after.push(After::Over(flying.point.clone()));
                 }
             }
-            let carries = flying.rare.as_ref().and_then(|rare| rare.carries);
-            after.extend(carries.map(|(node, transfer)| After::Failed(node, transfer)));
         }
+        // The end of a command that sends says nothing of its bytes: they may be on their way, and never arrive. What has all come
+        // here is passed on.
+        let mut sinks = locked(&self.sinks);
+        after.extend(sinks.drain().filter_map(|(_, sink)| match sink {
+            Sink::Onwards {
+                to,
+                transfer,
+                received,
+                length,
+                ..
+            } if received < length => Some(After::Failed(to, transfer)),
+            Sink::Onwards { .. } | Sink::Here { .. } => None,
+        }));
+        drop(sinks);
         drop(state);
         self.follow_up(after);
         self.part();

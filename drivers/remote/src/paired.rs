@@ -315,32 +315,51 @@ pub fn find_again(folder: &Folder, key: &Key, node: &Node) -> Option<Node> {
     moved(folder, key, node, &heard)
 }
 
-/// The address of a node by the announcements of its key, if it answers there, and the address is new.
+/// Addresses of an announcement that are tried: everybody on the network may announce any number.
+#[cfg(feature = "discovery")]
+const MOST_TRIED: usize = 16;
+
+/// The address of a node by the announcements of its key, if it answers there, and the address is new. The likeliest are tried, all at
+/// the same time: one that says nothing takes no longer than another.
 #[cfg(feature = "discovery")]
 pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<Node> {
-    let mut others = heard
-        .addresses
-        .iter()
-        .filter(|address| **address != node.address);
-    let address = others.find(|address| {
-        let dial = Dial {
-            address,
-            node: node.fingerprint,
-            key,
-            name: "quipu",
-            patience: PATIENCE,
+    let others = heard.addresses.iter();
+    let others = others.filter(|address| **address != node.address);
+    let (answers, first) = std::sync::mpsc::channel();
+    for address in others.take(MOST_TRIED).cloned() {
+        let (answers, key, node) = (answers.clone(), key.clone(), node.fingerprint);
+        // Each ends by itself when the patience is over.
+        let ask = move || {
+            let dial = Dial {
+                address: &address,
+                node,
+                key: &key,
+                name: "quipu",
+                patience: PATIENCE,
+            };
+            match dial.ask() {
+                Ok(asked) => {
+                    asked.close();
+                    // Another may have answered before.
+                    let _ = answers.send(address);
+                }
+                Err(error) => {
+                    quietly(|| tracing::debug!(%error, "a node is not where it is said to be"));
+                }
+            }
         };
-        let asked = dial.ask();
-        if let Err(error) = &asked {
-            quietly(|| tracing::debug!(%error, "a node is not where it is said to be"));
+        let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
+        if let Err(error) = thread.spawn(ask) {
+            quietly(|| tracing::debug!(%error, "an address is not tried"));
         }
-        asked.map(quipu_link::client::NodeLink::close).is_ok()
-    })?;
-    let moved = Nodes::of(folder).has_moved(node.fingerprint, address);
+    }
+    drop(answers);
+    let address = first.recv().ok()?;
+    let moved = Nodes::of(folder).has_moved(node.fingerprint, &address);
     quietly(|| tracing::info!(node = node.name, address, "the node has moved"));
     // It may be forgotten meanwhile, or the folder be full: it is there all the same.
     Some(moved.unwrap_or_else(|_| Node {
-        address: address.clone(),
+        address,
         ..node.clone()
     }))
 }
@@ -348,6 +367,51 @@ pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<N
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "discovery")]
+    #[test]
+    #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+    fn few_addresses_of_an_announcement_are_tried_and_all_at_once() {
+        use std::io::Read;
+        use std::net::{Ipv4Addr, TcpListener};
+        // All addresses of loopback are this machine's.
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let of = |number: u32| Ipv4Addr::from_bits(Ipv4Addr::new(127, 0, 1, 0).to_bits() + number);
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder::open(folder.path().join("client")).unwrap();
+        let key = Key::passing().unwrap();
+        let node = Node {
+            name: "node".to_owned(),
+            address: format!("{}:{port}", of(0)),
+            fingerprint: key.fingerprint(),
+        };
+        let heard = Heard {
+            node: node.fingerprint,
+            name: node.name.clone(),
+            addresses: (0..500)
+                .map(|number| format!("{}:{port}", of(number)))
+                .collect(),
+        };
+        let counting = std::thread::spawn(move || {
+            // None is answered before all have come, and nobody has gone then.
+            let come = (0..MOST_TRIED).map(|_| listener.accept().unwrap().0);
+            for mut one in come.collect::<Vec<_>>() {
+                one.set_nonblocking(true).unwrap();
+                let is_more = |read: &std::io::Result<usize>| matches!(read, Ok(1..));
+                let mut reads = std::iter::repeat_with(|| one.read(&mut [0; 1 << 14]));
+                let end = reads.find(|read| !is_more(read)).unwrap();
+                assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+            }
+            listener
+        });
+        assert_eq!(moved(&folder, &key, &node, &heard), None);
+        // No other has come.
+        let listener = counting.join().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let error = listener.accept().unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    }
 
     #[test]
     fn the_environment_counts_before_the_file_also_if_it_names_none() {

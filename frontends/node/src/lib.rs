@@ -8,6 +8,7 @@
 //! | [`process`] | sessions in processes of their own |
 //! | `watch` | what is looked at from time to time |
 //! | `questions` | answers to who only asks how the node is |
+//! | `paced` | an answer that is made now and then for all who ask |
 //! | `describe` | what the devices are, in the protocol's words |
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
@@ -25,6 +26,7 @@ mod listening;
 mod load;
 pub mod native;
 pub mod node;
+mod paced;
 mod printed;
 #[cfg(target_os = "linux")]
 pub mod process;

@@ -92,8 +92,9 @@ impl Shared {
     /// A connection has said its first words, or has ended.
     fn hear(self: &Arc<Self>, one: One<TcpStream>) {
         match words::first(&one.stream) {
+            // That needs no thread, which the system may not give. A session that has ended meanwhile is asked for again.
             Some(words::First::Route(route)) if self.has_session(route) => {
-                self.come_to_session(one);
+                drop(self.route(one.stream));
             }
             Some(_) => self.come(one),
             None => quipu_scheduler::panics::quietly(|| {

@@ -2,8 +2,9 @@
 
 use crate::describe::described;
 use crate::limits::Limits;
-use crate::load::{Busy, LinkSums, link_sums};
+use crate::load::{Busy, LinkSums, SessionCount, link_sums};
 use crate::native::Natives;
+use crate::paced::Paced;
 use crate::printed::Printed;
 use crate::session::Session;
 use crate::strangers::Strangers;
@@ -173,6 +174,9 @@ pub(crate) struct Shared {
     pub(crate) strangers: Strangers,
     /// How many connections of each client only ask how the node is.
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
+    /// Answers to them: with all sessions, and without.
+    pub(crate) looks: Paced<(Vec<SessionCount>, Status)>,
+    pub(crate) statuses: Paced<(Vec<SessionCount>, Status)>,
     refusals: Mutex<Refusals>,
     pub(crate) next: AtomicU64,
     pub(crate) stopping: AtomicBool,
@@ -345,6 +349,8 @@ impl Shared {
             numbers: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
             questions: Mutex::default(),
+            looks: Paced::default(),
+            statuses: Paced::default(),
             refusals: Mutex::default(),
             next: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -101,13 +101,15 @@ impl Shared {
                 }))?;
                 continue;
             }
-            // Before the status, whose time is that of both.
-            let sessions = match told.loads.is_some() || told.links {
-                true => self.seen(),
-                false => Vec::new(),
+            // Whoever asks all the time, and on many connections, keeps nobody busy for it: neither this process nor the sessions'.
+            let looked = match told.loads.is_some() || told.links {
+                // The status last, whose time is that of both.
+                true => self.looks.get(|| (self.seen(), self.status())),
+                false => self.statuses.get(|| (Vec::new(), self.status())),
             };
-            let mut answer = vec![Message::Status(self.status())];
-            let loads = self.loads(&sessions, told.client);
+            let (sessions, status) = &*looked;
+            let mut answer = vec![Message::Status(*status)];
+            let loads = self.loads(sessions, told.client);
             if let Some(devices) = told.loads {
                 let numbers = devices.iter().enumerate();
                 answer.extend(numbers.filter_map(|(number, device)| {
@@ -115,7 +117,7 @@ impl Shared {
                     Some(Message::Load(message(number, device, &loads[own])))
                 }));
             }
-            let (links, more) = links(&sessions, told.client);
+            let (links, more) = links(sessions, told.client);
             if told.links {
                 let links = &links[..];
                 answer.push(Message::Links(Links { more, links }));

@@ -3,7 +3,8 @@
 //! 1. Whoever takes a connection looks for its [first words](crate::listening), for which it needs no place, and has it wait then
 //!    ([`Shared::come`]). If more wait than may, the oldest of the network that most of them come from is given up. So taking one is
 //!    brief, whatever it turns out to be.
-//! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has fewest, the oldest first.
+//! 2. A thread of its own gives places ([`Shared::usher`]): to a connection of the network that has fewest, the oldest first. The
+//!    networks of one site count together before each counts for itself.
 //! 3. If no place is free, the oldest connection of the network that has most places is given up for one of a network with fewer.
 //!    Among equals, it is given up once it has had its place for [`TENURE`], in which a client that is far away says hello.
 //! 4. A place is taken for that long, also if its connection ends before without having been a client's. So a network has only so many
@@ -11,15 +12,18 @@
 //! 5. Networks that a client has come from count before all others.
 //! 6. A connection that names a session which is there waits for nothing.
 //!
-//! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single machine often has. An address is the other
-//! side's own, because it has completed TCP's handshake. Who connects very often so gets in the way of its own network alone.
+//! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single machine often has. A *site* is an address
+//! of IPv4, or the first 48 bits of one of IPv6: that many a single user often has. An address is the other side's own, because it has
+//! completed TCP's handshake. Who connects very often so gets in the way of its own site alone.
 
 use crate::locked;
 use crate::node::Shared;
 use quipu_scheduler::panics::quietly;
 use quipu_threads::Start;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,7 +48,19 @@ impl Network {
             IpAddr::V6(address) => Self(address.to_bits() >> 64 << 64),
         }
     }
+
+    /// The networks that count together with this one.
+    fn site(self) -> Site {
+        match Ipv6Addr::from_bits(self.0).to_ipv4_mapped() {
+            Some(_) => Site(self.0),
+            None => Site(self.0 >> 80 << 80),
+        }
+    }
 }
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Site(u128);
 
 /// A connection.
 pub(crate) struct One<S> {
@@ -66,8 +82,8 @@ impl<S> One<S> {
     }
 }
 
-/// How little a network is preferred: whether it is unknown, and how many connections it has.
-type Rank = (bool, usize);
+/// How little a network is preferred: whether it is unknown, and how many connections its site has, and it.
+type Rank = (bool, usize, usize);
 
 /// The networks that clients have come from last, and how many had come before each.
 #[derive(Default)]
@@ -77,8 +93,8 @@ struct Known {
 }
 
 impl Known {
-    fn rank(&self, network: Network, count: usize) -> Rank {
-        (!self.networks.contains_key(&network), count)
+    fn rank(&self, network: Network, (of_site, own): (usize, usize)) -> Rank {
+        (!self.networks.contains_key(&network), of_site, own)
     }
 
     fn add(&mut self, network: Network) {
@@ -92,10 +108,21 @@ impl Known {
     }
 }
 
-/// Connections in the order in which they came, and how many each network has.
+/// Connections in the order in which they came, and how many each network has, and each site.
 pub(crate) struct Crowd<S> {
     all: VecDeque<One<S>>,
     counts: HashMap<Network, usize>,
+    sites: HashMap<Site, usize>,
+}
+
+/// Counts one less of what a table counts.
+fn count_off<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: K) {
+    if let Entry::Occupied(mut count) = counts.entry(of) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
 }
 
 impl<S> Crowd<S> {
@@ -103,6 +130,7 @@ impl<S> Crowd<S> {
         Self {
             all: VecDeque::new(),
             counts: HashMap::new(),
+            sites: HashMap::new(),
         }
     }
 
@@ -113,6 +141,7 @@ impl<S> Crowd<S> {
 
     fn push(&mut self, one: One<S>) {
         *self.counts.entry(one.network).or_default() += 1;
+        *self.sites.entry(one.network.site()).or_default() += 1;
         self.all.push_back(one);
     }
 
@@ -128,12 +157,8 @@ impl<S> Crowd<S> {
 
     fn remove(&mut self, at: usize) -> Option<One<S>> {
         let one = self.all.remove(at)?;
-        if let Some(count) = self.counts.get_mut(&one.network) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&one.network);
-            }
-        }
+        count_off(&mut self.counts, one.network);
+        count_off(&mut self.sites, one.network.site());
         Some(one)
     }
 
@@ -149,15 +174,18 @@ impl<S> Crowd<S> {
         taken
     }
 
-    fn count(&self, network: Network) -> usize {
-        self.counts.get(&network).copied().unwrap_or(0)
+    /// How many connections a network's site has, and the network.
+    fn count(&self, network: Network) -> (usize, usize) {
+        let of_site = self.sites.get(&network.site());
+        let own = self.counts.get(&network);
+        (of_site.copied().unwrap_or(0), own.copied().unwrap_or(0))
     }
 
     /// The oldest connection of a network that is preferred least, and how little that is.
     fn least(&self, known: &Known) -> Option<(usize, Rank)> {
-        let ranks = self.counts.iter();
+        let ranks = self.counts.keys();
         let most = ranks
-            .map(|(network, count)| known.rank(*network, *count))
+            .map(|network| known.rank(*network, self.count(*network)))
             .max()?;
         let is_it = |one: &One<S>| known.rank(one.network, self.count(one.network)) == most;
         Some((self.all.iter().position(is_it)?, most))
@@ -224,9 +252,12 @@ impl<S> Queue<S> {
         let Some((oldest, most)) = oldest.filter(|_| self.placed.all.len() >= self.places) else {
             return Step::Place(at, None);
         };
-        let (unknown, count) = best;
+        let (unknown, of_site, own) = best;
         let until = self.placed.all[oldest].since + TENURE;
-        match (unknown, count + 1) < most || until <= now {
+        // Within a site, one takes the other's place.
+        let site = |one: Network| one.site();
+        let is_more = site(self.waiting.all[at].network) != site(self.placed.all[oldest].network);
+        match (unknown, of_site + usize::from(is_more), own + 1) < most || until <= now {
             true => Step::Place(at, Some(oldest)),
             false => Step::Wait(Some(until)),
         }
@@ -303,11 +334,6 @@ impl Shared {
         let given_up = locked(&self.strangers.queue).come(one);
         self.strangers.changed.notify_one();
         drop(given_up);
-    }
-
-    /// A connection has come for a session that is there.
-    pub(crate) fn come_to_session(self: &Arc<Self>, one: One<TcpStream>) {
-        self.see_to_on_a_thread(one.number, one.stream);
     }
 
     /// Starts the thread that gives places.
@@ -481,6 +507,42 @@ mod tests {
         assert!(!placed(&queue).contains(&1001));
     }
 
+    fn one_from(number: u64, address: &str) -> One<()> {
+        One {
+            network: Network::of(address.parse().unwrap()),
+            ..one(number, 0)
+        }
+    }
+
+    #[test]
+    fn who_has_very_many_networks_keeps_nobody_but_his_own_site_out() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        let come = |queue: &mut Queue<()>, number: u64| {
+            let address = format!("2001:db8:1:{:x}::1", number % 0x1_0000);
+            queue.come(one_from(number, &address));
+            settle(queue, now);
+        };
+        (0..1000).for_each(|number| come(&mut queue, number));
+        queue.come(one_from(1000, "2001:db8:2::1"));
+        (1001..2000).for_each(|number| come(&mut queue, number));
+        assert!(placed(&queue).contains(&1000));
+        // Also one that comes while places are taken, and waits.
+        queue.come(one_from(2000, "2001:db8:2::2"));
+        queue.come(one_from(2001, "2001:db8:3::1"));
+        (2002..9000).for_each(|number| come(&mut queue, number));
+        assert!([2000, 2001].iter().all(|one| placed(&queue).contains(one)));
+    }
+
+    #[test]
+    fn who_connects_very_often_gets_in_the_way_of_no_other_network_of_his_site() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        (0..1000).for_each(|number| drop(queue.come(one_from(number, "2001:db8:1:1::1"))));
+        settle(&mut queue, now);
+        queue.come(one_from(1000, "2001:db8:1:2::1"));
+        settle(&mut queue, now);
+        assert!(placed(&queue).contains(&1000));
+    }
+
     #[test]
     fn a_network_is_what_one_machine_has() {
         let of = |text: &str| Network::of(text.parse().unwrap());
@@ -490,5 +552,9 @@ mod tests {
         assert_eq!(of("10.0.0.1"), of("::ffff:10.0.0.1"));
         // Those of IPv4 are not one, though they lie in one of IPv6.
         assert_ne!(of("::ffff:10.0.0.1"), of("::ffff:10.0.0.2"));
+        let site = |text| of(text).site();
+        assert_eq!(site("2001:db8:1::1"), site("2001:db8:1:ffff::1"));
+        assert_ne!(site("2001:db8:1::1"), site("2001:db8:2::1"));
+        assert_ne!(site("10.0.0.1"), site("10.0.0.2"));
     }
 }

@@ -1,10 +1,12 @@
 //! The standard output, as kernels print to it: by the C library's stream, in which a program's own text stands.
 
+use std::io::IsTerminal;
 use std::marker::PhantomData;
 #[cfg(unix)]
 use std::ptr::null_mut;
 #[cfg(unix)]
 use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 /// The C library's stream.
 #[cfg(unix)]
@@ -85,9 +87,56 @@ pub(crate) fn flush() {
     };
 }
 
+/// Text that came from elsewhere, for a terminal: characters that a terminal acts on become spaces, but for ends of lines and tabs.
+/// A character may come in parts.
+struct ForTerminal {
+    /// Bytes of a character in UTF-8 that are missing yet, and whether it may be one of those.
+    missing: u8,
+    may_act: bool,
+}
+
+impl ForTerminal {
+    /// A byte in the place of this one.
+    fn byte(&mut self, byte: u8) -> u8 {
+        let (missing, may_act) = (self.missing, self.may_act);
+        (self.missing, self.may_act) = match byte {
+            0xc2 => (1, true),
+            0xc3..=0xdf => (1, false),
+            0xe0..=0xef => (2, false),
+            0xf0..=0xf4 => (3, false),
+            0x80..=0xbf => (missing.saturating_sub(1), false),
+            _ => (0, false),
+        };
+        let is_shown = match byte {
+            b'\n' | b'\r' | b'\t' | b' '..=b'~' | 0xc2..=0xf4 => true,
+            0x80..=0x9f => missing > 0 && !may_act,
+            0xa0..=0xbf => missing > 0,
+            _ => false,
+        };
+        if is_shown { byte } else { b' ' }
+    }
+}
+
+/// What the terminal has been told.
+static TERMINAL: Mutex<ForTerminal> = Mutex::new(ForTerminal {
+    missing: 0,
+    may_act: false,
+});
+
 /// Writes what kernels printed elsewhere, behind what the program and kernels here have printed. An output that takes nothing
-/// more, as a closed pipe, loses it, as it loses what kernels here print.
+/// more, as a closed pipe, loses it, as it loses what kernels here print. To a terminal it writes spaces in place of characters
+/// that terminals act on, but for ends of lines and tabs.
 pub fn print_for_kernels(bytes: &[u8]) {
+    if std::io::stdout().is_terminal() {
+        let mut terminal = TERMINAL.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown: Vec<u8> = bytes.iter().map(|byte| terminal.byte(*byte)).collect();
+        write(&shown);
+    } else {
+        write(bytes);
+    }
+}
+
+fn write(bytes: &[u8]) {
     #[cfg(unix)]
     {
         // SAFETY: the stream is open, the C library locks it, and so many bytes can be read there.
@@ -99,5 +148,40 @@ pub fn print_for_kernels(bytes: &[u8]) {
         use std::io::Write;
         let mut output = std::io::stdout();
         let _ = output.write_all(bytes).and_then(|()| output.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A text that comes in these parts, as a terminal is told it.
+    fn told(parts: &[&[u8]]) -> Vec<u8> {
+        let mut terminal = ForTerminal {
+            missing: 0,
+            may_act: false,
+        };
+        let bytes = parts.iter().flat_map(|part| part.iter());
+        bytes.map(|byte| terminal.byte(*byte)).collect()
+    }
+
+    #[test]
+    fn a_terminal_is_told_nothing_that_it_acts_on() {
+        let text = "größer – 火 🦀\tand\r\nmore ±\u{a0}";
+        assert_eq!(told(&[text.as_bytes()]), text.as_bytes());
+        let parts: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        assert_eq!(told(&parts), text.as_bytes());
+        assert_eq!(
+            told(&[b"\x1b]0;title\x07\x1b[2J\x7f\x00"]),
+            b" ]0;title  [2J  "
+        );
+        // The same by one character, in one byte and in two, that come in two messages.
+        assert_eq!(told(&[b"\x9b2J a\x85"]), b" 2J a ");
+        assert_eq!(told(&[b"\xc2\x9b2J"]), b"\xc2 2J");
+        assert_eq!(told(&[b"\xc2", b"\x9b2J"]), b"\xc2 2J");
+        assert_eq!(
+            told(&[b"\xc2\xc2\x9b\xe2\x1b\x9b\xff\x9b"]),
+            b"\xc2\xc2 \xe2    "
+        );
     }
 }

@@ -416,10 +416,21 @@ impl Variables {
     }
 }
 
-/// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a
-/// file for as long as it takes to load it. Neither is open afterwards.
+/// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a file.
+/// Neither is open afterwards.
 struct Loaded {
     library: libloading::Library,
+    /// The file, on Linux, where a node counts a file that is mapped and cannot be found as one that hides what it holds.
+    _file: Option<Removed>,
+}
+
+/// A file that is removed when this is dropped.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 impl Loaded {
@@ -432,13 +443,12 @@ impl Loaded {
             Some((path, file)) => (path, Some(file)),
             None => (named(object, number)?, None),
         };
+        let named = file.is_none().then(|| Removed(path.clone()));
         // SAFETY: the code was made by the compiler, and has no initialisers.
         let library = unsafe { libloading::Library::new(&path) };
-        if file.is_none() {
-            let _ = std::fs::remove_file(&path);
-        }
         Ok(Self {
             library: library.map_err(|error| not_loaded(&error))?,
+            _file: named.filter(|_| cfg!(target_os = "linux")),
         })
     }
 }

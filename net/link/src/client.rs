@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::error::{LinkError, Result};
 use crate::invitation::{Invitation, check_address};
 use crate::key::{Fingerprint, Key, random};
+use crate::resolve::NAMES_HERE;
 use crate::route::Route;
 use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
 use crate::tls;
@@ -15,7 +16,7 @@ use quipu_protocol::message::{
 use quipu_protocol::{ENROLMENT_PROTOCOL, PROTOCOL};
 use quipu_threads::Start;
 use std::io::Write;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -126,13 +127,15 @@ fn connect(
     let (tls, only) = tls::client(key, node, protocol, address)?;
     let shaken = Connection::shake_hands(stream, tls.into(), address, deadline);
     if let (Some(expected), Some(found)) = (node, only.wrong_key()) {
+        NAMES_HERE.note(address, None);
         return Err(LinkError::WrongKey {
             address: address.to_owned(),
             expected,
             found,
         });
     }
-    let connection = shaken?;
+    // Somebody else may be there by now.
+    let connection = shaken.inspect_err(|_| NAMES_HERE.note(address, None))?;
     if connection.protocol() == protocol {
         return Ok(connection);
     }
@@ -148,16 +151,33 @@ fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
         address: address.to_owned(),
         source,
     };
-    let mut last = std::io::Error::other("the host has no address");
-    for host in address.to_socket_addrs().map_err(unreachable)? {
+    // One address that swallows packets leaves time for the others.
+    let dial = |host: &SocketAddr, others: usize| {
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let own = left / u32::try_from(others + 1).unwrap_or(u32::MAX);
+        let own = own.max(Duration::from_millis(1));
+        TcpStream::connect_timeout(host, own)
+    };
+    // Where it was is known without its name, which may take long to look up. It may have moved.
+    if let Some(host) = NAMES_HERE.reached(address) {
+        match dial(&host, 1) {
+            Ok(stream) => return Ok(stream),
+            Err(_) => NAMES_HERE.note(address, None),
+        }
+    }
+    let hosts = NAMES_HERE.look_up(address, deadline)?;
+    let mut last = std::io::Error::other("the host has no address");
+    for (host, others) in hosts.iter().zip((0..hosts.len()).rev()) {
+        if Instant::now() >= deadline {
             return Err(LinkError::TimedOut {
                 address: address.to_owned(),
             });
         }
-        match TcpStream::connect_timeout(&host, left) {
-            Ok(stream) => return Ok(stream),
+        match dial(host, others) {
+            Ok(stream) => {
+                NAMES_HERE.note(address, Some(*host));
+                return Ok(stream);
+            }
             Err(error) => last = error,
         }
     }

@@ -64,6 +64,7 @@ pub mod invitation;
 pub mod key;
 pub mod nodes;
 pub mod peer;
+mod resolve;
 pub mod rights;
 pub mod route;
 pub mod served;

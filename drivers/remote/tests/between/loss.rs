@@ -2,15 +2,19 @@
 //! node is lost, devices elsewhere go on, and the node keeps nothing.
 
 use crate::support::lossy::{Host, Seen, access, graph, names_the_node};
+use crate::support::pair::Pair;
+use crate::support::relay::Held;
 #[cfg(target_os = "linux")]
 use crate::support::relay::{Relay, Way};
 use crate::support::{Rig, pool, rounds, simulated};
-use quipu_conformance::Watchdog;
+use quipu_conformance::{Watchdog, folding};
 use quipu_driver_remote::RemoteDriver;
 #[cfg(target_os = "linux")]
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
-use quipu_scheduler::{AccessMode, Context, Device, Driver, MemoryRef, QueueOptions};
+use quipu_scheduler::{
+    AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,4 +201,66 @@ fn a_node_that_ends_says_so() {
     let after = queue.fill(access(&memory, AccessMode::Overwrite), &[9], &[]);
     let error = after.and_then(|event| event.wait()).unwrap_err();
     assert!(names_the_node(&error), "{error}");
+}
+
+/// Changes the first number.
+fn fold(queue: &Queue, memory: &MemoryRef) -> Event {
+    let accesses = [access(memory, AccessMode::ReadWrite)];
+    let request = Request {
+        accesses: &accesses,
+        ..Request::default()
+    };
+    queue.launch(folding(3), 1, &request).unwrap()
+}
+
+#[test]
+fn a_node_that_dies_while_bytes_that_it_has_sent_are_on_their_way_keeps_no_other_waiting() {
+    let _watchdog = Watchdog::start(
+        Duration::from_secs(1800),
+        "bytes of a node that is gone".to_owned(),
+    );
+    // What is copied to be sent is sent by a command that ends before the bytes are there: what is little, and what is in a
+    // device's own memory.
+    for (devices, bytes) in [(pool(1), 1 << 12), (simulated(1), 1 << 20)] {
+        let mut pair = Pair::new([devices, pool(1)], 15);
+        for rig in &mut pair.rigs {
+            rig.reconnect = Duration::ZERO;
+        }
+        let devices = pair.devices();
+        let context = Context::new(&devices).unwrap();
+        let [left, right] = [0, 1].map(|side: usize| {
+            let device = &devices[side];
+            context.queue(device, QueueOptions::default()).unwrap()
+        });
+        let filled = |queue: &Queue, bytes| {
+            let memory = context.memory(bytes).unwrap();
+            let fill = queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+            fill.unwrap().wait().unwrap();
+            memory
+        };
+        // The way from node to node is there, and used, when it is held.
+        fold(&right, &filled(&left, bytes)).wait().unwrap();
+        let moved = filled(&left, bytes);
+        let [dying, other] = [0, 1].map(|side: usize| {
+            let node = &pair.rigs[side].node;
+            move || node.status()().commands_held
+        });
+        pair.peers[1].hold(Held::All);
+        let folded = fold(&right, &moved);
+        right.flush();
+        // One that receives, and the kernel that waits for it.
+        while other() < 2 || dying() > 0 {
+            filled(&left, 64);
+        }
+        // The client has been told that they are sent.
+        filled(&left, 64);
+        pair.rigs[0].node.cut();
+        let error = folded.wait().unwrap_err();
+        assert!(names_the_node(&error), "{error}");
+        // Nothing waits there, and it goes on.
+        fold(&right, &filled(&right, 64)).wait().unwrap();
+        while other() > 0 {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -1,64 +1,120 @@
 //! A session's standard error, which the node passes on to its own.
 //!
 //! A client's code may write to it. So each line has the session's number in front, no control characters, and a bounded length; and
-//! lines beyond a rate are counted instead. What is a terminal or a file for the node is a pipe for its sessions.
+//! lines beyond a client's rate are counted instead, in whichever of its sessions they come. What is a terminal or a file for the node
+//! is a pipe for its sessions.
 
+use crate::locked;
+use quipu_link::Fingerprint;
 use quipu_protocol::message::presentable;
 use quipu_threads::Start;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, PipeReader, Read, Write};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Bytes of a line, at most; the rest is another line.
 const LONGEST: usize = 4096;
 
 /// Bytes at once, at most.
-const BURST: f64 = (1 << 20) as f64;
+const BURST: f64 = (256 << 10) as f64;
 
-/// Bytes in a second, over time.
-const RATE: f64 = (64 << 10) as f64;
+/// Bytes in a second, over time: 84 MiB a day.
+const RATE: f64 = (1 << 10) as f64;
 
-/// How many bytes may come.
+/// Clients whose allowance is kept though it is whole, at most.
+const KEPT: usize = 1024;
+
+/// How many bytes may come of a client's sessions.
+#[derive(Debug)]
 struct Allowance {
     bytes: f64,
     last: Duration,
 }
 
 impl Allowance {
-    /// Takes so many bytes at this time. False if there are not that many.
-    fn take(&mut self, bytes: usize, now: Duration) -> bool {
+    fn whole(now: Duration) -> Self {
+        Self {
+            bytes: BURST,
+            last: now,
+        }
+    }
+
+    /// Gives what has come about since the last time.
+    fn at(&mut self, now: Duration) -> &mut f64 {
         let passed = now.saturating_sub(self.last).as_secs_f64();
         self.last = now;
         self.bytes = (self.bytes + passed * RATE).min(BURST);
-        let has = self.bytes >= bytes as f64;
+        &mut self.bytes
+    }
+
+    /// Takes so many bytes at this time. False if there are not that many.
+    fn take(&mut self, bytes: usize, now: Duration) -> bool {
+        let left = self.at(now);
+        let has = *left >= bytes as f64;
         if has {
-            self.bytes -= bytes as f64;
+            *left -= bytes as f64;
         }
         has
     }
 }
 
-/// Has a thread pass a session's lines on until all its processes have closed the pipe.
-///
-/// # Errors
-/// If the system gives no thread.
-pub(super) fn pass_on(session: u64, from: PipeReader) -> std::io::Result<()> {
-    let began = Instant::now();
-    std::thread::Builder::new()
-        .name("quipu-output".to_owned())
-        .stack_size(1 << 16)
-        .start(move || {
-            pass_lines_on(session, from, &mut std::io::stderr(), || began.elapsed());
-        })?;
-    Ok(())
+/// The allowances of clients. A client's next session begins with what the last has left.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    began: Instant,
+    clients: Mutex<HashMap<Fingerprint, Arc<Mutex<Allowance>>>>,
 }
 
-fn pass_lines_on(session: u64, from: impl Read, to: &mut impl Write, clock: impl Fn() -> Duration) {
+impl Outputs {
+    pub(super) fn new() -> Self {
+        Self {
+            began: Instant::now(),
+            clients: Mutex::default(),
+        }
+    }
+
+    fn allowance(&self, client: Fingerprint, now: Duration) -> Arc<Mutex<Allowance>> {
+        let mut clients = locked(&self.clients);
+        if clients.len() >= KEPT {
+            // Those that are as new ones are.
+            clients.retain(|_, one| Arc::strong_count(one) > 1 || *locked(one).at(now) < BURST);
+        }
+        let whole = || Arc::new(Mutex::new(Allowance::whole(now)));
+        Arc::clone(clients.entry(client).or_insert_with(whole))
+    }
+
+    /// Has a thread pass the lines of a client's session on until all its processes have closed the pipe.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub(super) fn pass_on(
+        &self,
+        (client, session): (Fingerprint, u64),
+        from: PipeReader,
+    ) -> std::io::Result<()> {
+        let began = self.began;
+        let allowance = self.allowance(client, began.elapsed());
+        std::thread::Builder::new()
+            .name("quipu-output".to_owned())
+            .stack_size(1 << 16)
+            .start(move || {
+                let take = |bytes| locked(&allowance).take(bytes, began.elapsed());
+                pass_lines_on(session, from, &mut std::io::stderr(), take);
+            })?;
+        Ok(())
+    }
+}
+
+/// Passes lines on, of those of which so many bytes may be taken.
+fn pass_lines_on(
+    session: u64,
+    from: impl Read,
+    to: &mut impl Write,
+    mut take: impl FnMut(usize) -> bool,
+) {
     let mut from = BufReader::with_capacity(LONGEST, from);
-    let mut allowance = Allowance {
-        bytes: BURST,
-        last: clock(),
-    };
     let (mut line, mut left_out) = (Vec::new(), 0_u64);
     loop {
         line.clear();
@@ -68,7 +124,7 @@ fn pass_lines_on(session: u64, from: impl Read, to: &mut impl Write, clock: impl
             .read_until(b'\n', &mut line);
         let is_over = !matches!(read, Ok(1..));
         let mut text = String::new();
-        let is_taken = !is_over && allowance.take(line.len(), clock());
+        let is_taken = !is_over && take(line.len());
         if left_out > 0 && (is_over || is_taken) {
             // A string takes all.
             let _ = writeln!(text, "session {session}: {left_out} lines were left out");
@@ -95,8 +151,17 @@ mod tests {
     use super::*;
 
     fn passed(from: &[u8], clock: impl Fn() -> Duration) -> String {
+        let mut allowance = Allowance::whole(clock());
+        passed_within(from, &mut allowance, clock)
+    }
+
+    fn passed_within(
+        from: &[u8],
+        allowance: &mut Allowance,
+        clock: impl Fn() -> Duration,
+    ) -> String {
         let mut to = Vec::new();
-        pass_lines_on(7, from, &mut to, clock);
+        pass_lines_on(7, from, &mut to, |bytes| allowance.take(bytes, clock()));
         String::from_utf8(to).unwrap()
     }
 
@@ -121,12 +186,40 @@ mod tests {
         let said = passed(&text, || Duration::ZERO);
         assert_eq!(said.lines().count(), fit + 1);
         assert!(said.ends_with("session 7: 10 lines were left out\n"));
-        // As much as it allows comes in a second.
+        // As much as it allows comes in four seconds.
         let seconds = std::cell::Cell::new(0);
-        let second_each = || {
-            seconds.set(seconds.get() + 1);
+        let four_seconds_each = || {
+            seconds.set(seconds.get() + LONGEST as u64 / RATE as u64);
             Duration::from_secs(seconds.get())
         };
-        assert_eq!(passed(&text, second_each).lines().count(), fit + 10);
+        assert_eq!(passed(&text, four_seconds_each).lines().count(), fit + 10);
+    }
+
+    #[test]
+    fn a_client_whose_sessions_begin_anew_says_no_more_than_one_that_goes_on() {
+        let outputs = Outputs::new();
+        let client = |number: u64| {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            Fingerprint::of_bytes(bytes)
+        };
+        let line = [[b'x'; LONGEST - 1].as_slice(), b"\n"].concat();
+        let fit = BURST as usize / LONGEST;
+        let mut said = 0;
+        for _ in 0..2 * fit {
+            let allowance = outputs.allowance(client(0), Duration::ZERO);
+            let text = passed_within(&line, &mut locked(&allowance), || Duration::ZERO);
+            said += usize::from(text.contains('x'));
+        }
+        assert_eq!(said, fit);
+        // However many others there are.
+        let other = outputs.allowance(client(1), Duration::ZERO);
+        for number in 2..3 * KEPT as u64 {
+            outputs.allowance(client(number), Duration::ZERO);
+        }
+        assert!(locked(&outputs.clients).len() <= KEPT + 2);
+        let of = |number| outputs.allowance(client(number), Duration::ZERO);
+        assert!(!locked(&of(0)).take(1, Duration::ZERO));
+        assert!(Arc::ptr_eq(&of(1), &other));
     }
 }

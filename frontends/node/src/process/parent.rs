@@ -2,9 +2,10 @@
 
 use super::channel::{Channel, Packet};
 use super::groups::{Group, Groups};
+use super::output::Outputs;
 use super::{
     ANSWERED, ASK, CONNECTION, COUNTS, DIAL, LINKS, LOAD, OVER, READY, Spawn, Start, dials,
-    encode_end, loads, output, scratch, usage,
+    encode_end, loads, scratch, usage,
 };
 use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
@@ -76,7 +77,9 @@ pub(super) struct Hosted {
     child: Mutex<Option<Child>>,
     /// The session's group, once that is known.
     group: OnceLock<libc::pid_t>,
-    /// And the one of its kernel's, if the system gives one.
+    /// What was found of it then.
+    pub(super) begun: OnceLock<usage::Begun>,
+    /// And the group of its kernel's, if the system gives one.
     control: OnceLock<Group>,
     /// Bytes of buffers, commands that are not over, commands that were; as the process says.
     pub(super) counts: [AtomicU64; crate::node::COUNTS],
@@ -117,8 +120,13 @@ impl Hosted {
 
     /// Tells it that it is to end, and why. False if it takes no more.
     fn tell_end(&self, reason: GoodbyeReason, text: &str) -> bool {
-        locked(&self.told).get_or_insert_with(|| text.to_owned());
+        self.note_end(text);
         self.channel.send(&encode_end(reason, text), None).is_ok()
+    }
+
+    /// Notes why it ends, if that was not known before.
+    pub(super) fn note_end(&self, text: &str) {
+        locked(&self.told).get_or_insert_with(|| text.to_owned());
     }
 
     /// Tells it to end, and why; if it was told before, or takes no more, ends it.
@@ -193,6 +201,8 @@ pub(crate) struct Processes {
     timer: Arc<dyn Timer>,
     accepts_weak_sandbox: bool,
     groups: Groups,
+    /// What sessions write to their standard error.
+    outputs: Outputs,
     /// By the way to each.
     pub(super) sessions: Mutex<HashMap<Route, Arc<Hosted>>>,
     /// Whose sessions are being started.
@@ -271,6 +281,7 @@ impl Processes {
             timer,
             accepts_weak_sandbox: false,
             groups: Groups::default(),
+            outputs: Outputs::new(),
             sessions: Mutex::default(),
             starting: Mutex::default(),
             is_watched: Mutex::default(),
@@ -370,8 +381,10 @@ impl Processes {
         };
         match hosted.process().and_then(usage::first_child) {
             Some(group) => {
-                // Both are set once, here.
+                // All are set once, here.
                 let _ = hosted.group.set(group);
+                let begun = usage::Begun::of(group.unsigned_abs(), &hosted.scratch);
+                let _ = hosted.begun.set(begun);
                 if let Some(control) = self.control(group, limits) {
                     let _ = hosted.control.set(control);
                 }
@@ -463,7 +476,8 @@ impl Processes {
         let (its_end, kept) = io::pipe()?;
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (said, its_output) = io::pipe()?;
-        output::pass_on(number, said)?;
+        let client = caller.client().fingerprint;
+        self.outputs.pass_on((client, number), said)?;
         let scratch = scratch::make(id)?;
         let mut command = self.spawn.command(&scratch);
         command
@@ -491,6 +505,7 @@ impl Processes {
             kept: Mutex::new(Some(kept)),
             child: Mutex::new(Some(child)),
             group: OnceLock::new(),
+            begun: OnceLock::new(),
             control: OnceLock::new(),
             number,
             answer: Mutex::default(),
@@ -543,8 +558,7 @@ impl Processes {
                         drop(locked(&self.answering));
                         self.answered.notify_all();
                     } else if let [OVER, text @ ..] = &packet[..] {
-                        let text = presentable(&String::from_utf8_lossy(text), 512);
-                        locked(&hosted.told).get_or_insert(text);
+                        hosted.note_end(&presentable(&String::from_utf8_lossy(text), 512));
                     } else if let [COUNTS, numbers @ ..] = &packet[..] {
                         let numbers = numbers.as_chunks::<8>().0;
                         for (count, number) in hosted.counts.iter().zip(numbers) {
@@ -722,6 +736,8 @@ pub(super) mod tests {
             let group = leader.id().cast_signed();
             let (hosted, _) = hosted_by(leader);
             hosted.group.set(group).unwrap();
+            let begun = usage::Begun::of(group.unsigned_abs(), &hosted.scratch);
+            hosted.begun.set(begun).unwrap();
             let route = Route::to(SessionId([number; 16]));
             locked(&processes.sessions).insert(route, Arc::new(hosted));
         }
@@ -746,6 +762,7 @@ pub(super) mod tests {
             kept: Mutex::default(),
             child: Mutex::new(Some(keeper)),
             group: OnceLock::new(),
+            begun: OnceLock::new(),
             control: OnceLock::new(),
             counts: Default::default(),
             dialled: Arc::default(),

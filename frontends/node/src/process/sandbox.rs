@@ -22,12 +22,14 @@
 //! which it needs to compute:
 //!
 //! * name its threads, which the C library does by writing to `/proc/self/task/*/comm`. Landlock knows whole folders only,
-//!   so a session may write to what the system says of its own threads;
+//!   so there a session may write to what the system says of its own threads. That it does not put others before itself where
+//!   memory runs out is looked at from outside;
 //! * bind a socket without a file and listen there, so that other processes can ask it for memory. Nobody is let in: a
 //!   session accepts no connection and makes none. So binding and listening are not refused, and of sockets there are only those of
 //!   this machine.
 //!
-//! It also makes files without a name. Whether it needs to is not known, so they are refused only where there is no NVIDIA driver.
+//! It also keeps pinned memory in shared memory, and makes files without a name. Whether it needs to do the second is not known. Both are
+//! refused only where there is no NVIDIA driver.
 //!
 //! # What is counted from outside
 //!
@@ -42,7 +44,7 @@ use super::namespaces;
 use crate::limits::Limits;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope, path_beneath_rules,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use quipu_scheduler::panics::quietly;
 use quipu_system_calls::{Filters, Role};
@@ -73,13 +75,15 @@ const READABLE: &[&str] = &[
 /// Devices that may be used.
 const DEVICES: &[&str] = &[
     "/dev/null",
-    "/dev/zero",
     "/dev/full",
     "/dev/random",
     "/dev/urandom",
     "/dev/dri",
     "/dev/kfd",
 ];
+
+/// What processes map to share memory without a file, which their limits do not see: for the vendor's library that makes such files.
+const ZEROS: &str = "/dev/zero";
 
 /// There where NVIDIA's driver is.
 const NVIDIA: &str = "/dev/nvidiactl";
@@ -94,7 +98,7 @@ const LIBRARIES: &[&str] = &["LD_LIBRARY_PATH", quipu_environment::NVRTC.name()]
 pub(super) const OWN_MEMORY: u64 = 512 << 20;
 
 /// Bytes of a file that its compilers write, at most.
-const FILE: u64 = 256 << 20;
+pub(super) const FILE: u64 = 256 << 20;
 
 /// A part of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -438,19 +442,28 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     let abi = ABI::V6;
     let write = AccessFs::WriteFile | AccessFs::Truncate;
     // What a rule is about is forgotten by the system with the last who has it open, and found anew as another.
-    let threads = std::fs::File::open(THREADS);
+    let threads = match has_nvidia() {
+        true => Some(std::fs::File::open(THREADS)),
+        false => None,
+    };
+    let threads = threads.transpose();
     let threads = threads.map_err(|error| Kept::NotAtAll(format!("{THREADS}: {error}")))?;
+    let of_threads = threads
+        .iter()
+        .map(|threads| Ok::<_, RulesetError>(PathBeneath::new(threads.as_fd(), write)));
     let gpus = std::fs::read_dir("/dev").into_iter().flatten().flatten();
     let gpus = gpus
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("nvidia"))
         .map(|entry| entry.path());
+    let zeros = has_nvidia().then(|| PathBuf::from(ZEROS));
     let written: Vec<PathBuf> = DEVICES
         .iter()
         .map(PathBuf::from)
         .chain(gpus)
+        .chain(zeros)
         .chain([scratch.to_owned()])
         .collect();
-    let restrict = || -> Result<RulesetStatus, landlock::RulesetError> {
+    let restrict = || -> Result<RulesetStatus, RulesetError> {
         let status = Ruleset::default()
             .handle_access(AccessFs::from_all(abi))?
             .handle_access(AccessNet::from_all(abi))?
@@ -459,7 +472,7 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
             .add_rules(path_beneath_rules(READABLE, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(readable, AccessFs::from_read(abi)))?
             .add_rules(path_beneath_rules(libraries(), AccessFs::from_read(abi)))?
-            .add_rule(PathBeneath::new(threads.as_fd(), write))?
+            .add_rules(of_threads)?
             .add_rules(path_beneath_rules(written, AccessFs::from_all(abi)))?
             .restrict_self()?;
         Ok(status.ruleset)
@@ -476,12 +489,16 @@ fn restrict_files(scratch: &Path, readable: &[PathBuf]) -> Result<(), Kept> {
     }
 }
 
+fn has_nvidia() -> bool {
+    Path::new(NVIDIA).exists()
+}
+
 /// Holds this process, and all that it starts, to the calls of a session.
 fn restrict_calls(limits: &Limits) -> Result<(), String> {
     let role = Role::Session {
         // Nobody gives himself more cores than the limits say.
         chooses_cores: limits.cores == 0,
-        has_nameless_files: Path::new(NVIDIA).exists(),
+        has_nameless_files: has_nvidia(),
     };
     let entered = Filters::of(role).and_then(|filters| filters.enter());
     entered.map_err(|error| error.to_string())

@@ -1,7 +1,8 @@
 //! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
 //!
 //! 1. While there are sessions, a thread looks at all processes of each session's group once a second: how many processes and
-//!    threads, their memory, the files that they have written, with those that they have unlinked and still have open.
+//!    threads, their memory, the files that they have written, with those that they have unlinked and still have open or mapped, and
+//!    whether the system still ends them before others where memory runs out.
 //! 2. It looks at once if many have been started on the machine meanwhile, which takes one small file to see.
 //! 3. A session that has more than its limits at two looks, or the one that has the most of a client whose sessions have more
 //!    together than it may, is told so and ends; if it has not by the next look, its keeper ends it. One that has too many processes
@@ -14,21 +15,25 @@
 //! Where the system gives [control groups](super::groups), the kernel limits what a session takes between two looks, to a little more
 //! than what a look finds too much. So a session is told why it ends, and a burst of its processes or memory meets nobody else.
 //!
+//! A process that lets nobody look, or one more that ends after others than at the session's begin, ends the session, too.
+//!
 //! What a session says of itself counts only for memory that the system does not see, as that of GPUs.
 
 use super::groups::Most;
 use super::parent::{Hosted, Processes};
-use super::sandbox::OWN_MEMORY;
+use super::sandbox::{FILE, OWN_MEMORY};
 use crate::limits::Limits;
 use crate::locked;
 use quipu_link::Fingerprint;
 use quipu_protocol::message::GoodbyeReason;
 use quipu_scheduler::panics::quietly;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::Metadata;
-use std::io;
+use std::io::{self, BufRead};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,6 +63,9 @@ fn most_threads() -> usize {
 
 /// The processor's memory of a session's processes, beside its clients' buffers: its own, and its compilers'.
 const MEMORY: u64 = 2 * OWN_MEMORY;
+
+/// Mappings of a session's processes, at most: each look goes through them.
+const MAPPINGS: usize = 1 << 18;
 
 /// Bytes, and files and folders, that a session's processes may leave in its own folder.
 const WRITTEN: (u64, usize) = (1 << 30, 1 << 14);
@@ -91,7 +99,7 @@ impl Members {
     /// Bytes of memory, what is shared among them counted for each.
     fn bytes(&self) -> u64 {
         let each = self.processes.iter();
-        each.map(|one| kept(*one, "status", MEMORY_FIELDS)).sum()
+        each.map(|one| bytes_of(*one)).sum()
     }
 }
 
@@ -131,12 +139,34 @@ pub(super) fn first_child(process: u32) -> Option<libc::pid_t> {
     lists.next()
 }
 
-/// What memory is, as the system says it of a process.
-const MEMORY_FIELDS: &[&str] = &["RssAnon:", "RssShmem:", "VmSwap:"];
+/// The folder in which the system tells of what a process has, and its status there; none if it has nothing any more. A process whose
+/// first thread has ended goes on with the others, and then only these tell.
+fn face(process: u32) -> Option<(PathBuf, String)> {
+    let own = PathBuf::from(format!("/proc/{process}"));
+    let tells = |folder: PathBuf| {
+        let status = std::fs::read_to_string(folder.join("status")).ok()?;
+        // Of a thread that has ended it says nothing of memory.
+        status.contains("\nVmSize:").then_some((folder, status))
+    };
+    tells(own.clone()).or_else(|| {
+        let threads = std::fs::read_dir(own.join("task"));
+        let mut threads = threads.into_iter().flatten().flatten();
+        threads.find_map(|thread| tells(thread.path()))
+    })
+}
 
-/// The sum of some of what the system says of a process's memory, in bytes; zero if it is gone.
-fn kept(process: u32, file: &str, fields: &[&str]) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+/// What memory is, as the system says it of a process: its own, that it shares, that is swapped out, of the machine's pool of large
+/// pages, and what says where all that is.
+const MEMORY_FIELDS: &[&str] = &[
+    "RssAnon:",
+    "RssShmem:",
+    "VmSwap:",
+    "HugetlbPages:",
+    "VmPTE:",
+];
+
+/// The sum of some of what a text of the system says of a process's memory, in bytes.
+fn sum(text: &str, fields: &[&str]) -> u64 {
     let of = |line: &str| {
         let rest = fields.iter().find_map(|field| line.strip_prefix(field))?;
         let kib: u64 = rest.trim().trim_end_matches("kB").trim().parse().ok()?;
@@ -145,18 +175,25 @@ fn kept(process: u32, file: &str, fields: &[&str]) -> u64 {
     text.lines().filter_map(of).sum()
 }
 
+/// What the system says of a process's memory; nothing if it is gone.
+fn status(process: u32) -> String {
+    face(process).map_or_else(String::new, |(_, status)| status)
+}
+
+/// Bytes of memory of a process, what it shares with others included.
+fn bytes_of(process: u32) -> u64 {
+    sum(&status(process), MEMORY_FIELDS)
+}
+
 /// Bytes of memory of processes, what is shared among them counted once.
 fn bytes_together(processes: &[u32]) -> u64 {
     let of = |process: &u32| {
-        let share = kept(
-            *process,
-            "smaps_rollup",
-            &["Pss_Anon:", "Pss_Shmem:", "SwapPss:"],
-        );
-        match share {
+        let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup"));
+        let text = text.unwrap_or_default();
+        match sum(&text, &["Pss_Anon:", "Pss_Shmem:", "SwapPss:"]) {
             // It does not let others look, or the system does not say.
-            0 => kept(*process, "status", MEMORY_FIELDS),
-            share => share,
+            0 => bytes_of(*process),
+            share => share.saturating_add(sum(&status(*process), &["HugetlbPages:", "VmPTE:"])),
         }
     };
     processes.iter().map(of).sum()
@@ -167,31 +204,86 @@ fn taken(file: &Metadata) -> u64 {
     file.len().max(file.blocks().saturating_mul(512))
 }
 
-/// Bytes of files that processes have open and nobody finds any more, on the file system of a folder; each counted once.
-/// Nothing of processes that do not let others look.
-fn unlinked(processes: &[u32], folder: &Metadata) -> u64 {
-    let mut all = HashMap::new();
+/// What files of a folder take that nobody finds there any more, by their numbers: those that processes have open, and those that they
+/// have mapped, of which the system does not say how large they are.
+///
+/// # Errors
+/// If there is more of these than anybody needs, or a process does not let others look.
+fn unlinked(processes: &[u32], folder: &Path) -> Result<HashMap<u64, u64>, &'static str> {
+    let (mut all, mut mappings) = (HashMap::new(), 0);
+    // As the system writes it.
+    let Ok(folder) = folder.canonicalize() else {
+        return Ok(all);
+    };
     for process in processes {
-        let open = std::fs::read_dir(format!("/proc/{process}/fd"));
-        for entry in open.into_iter().flatten().flatten() {
-            // That of the file, and not of the link.
-            if let Ok(file) = std::fs::metadata(entry.path())
-                && file.is_file()
-                && file.nlink() == 0
-                && file.dev() == folder.dev()
-            {
-                all.insert(file.ino(), taken(&file));
+        let Some((face, _)) = face(*process) else {
+            continue;
+        };
+        let open = unlinked_open(&face, &folder, &mut all);
+        let seen = open.and_then(|()| unlinked_mapped(&face, &folder, &mut all));
+        match seen {
+            Ok(more) => mappings += more,
+            // Or it has just ended.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                if self::face(*process).is_some() {
+                    return Err("one of its processes hides its open files");
+                }
             }
+            Err(_) => {}
+        }
+        if mappings > MAPPINGS {
+            return Err("its processes have more mappings than a session may");
         }
     }
-    all.into_values().fold(0, u64::saturating_add)
+    Ok(all)
 }
 
-/// True if there is more in a folder than sessions may leave there, with what processes have open of what was there.
-fn is_overfull(folder: &Path, processes: &[u32]) -> bool {
-    let gone = std::fs::metadata(folder).map(|folder| unlinked(processes, &folder));
-    let (mut bytes, mut count) = (gone.unwrap_or(0), 0);
-    if bytes > WRITTEN.0 {
+/// Adds those files without a name, on a folder's file system, that a process has open.
+fn unlinked_open(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io::Result<()> {
+    let device = std::fs::metadata(folder)?.dev();
+    for entry in std::fs::read_dir(face.join("fd"))?.flatten() {
+        // That of the file, and not of the link.
+        match std::fs::metadata(entry.path()) {
+            Ok(file) if file.is_file() && file.nlink() == 0 && file.dev() == device => {
+                all.insert(file.ino(), taken(&file));
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            // Or it was closed meanwhile.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Adds those files of a folder without a name that a process has mapped, as large as a file may be if it has not open them. Gives the
+/// number of its mappings.
+fn unlinked_mapped(face: &Path, folder: &Path, all: &mut HashMap<u64, u64>) -> io::Result<usize> {
+    let mut maps = io::BufReader::new(std::fs::File::open(face.join("maps"))?);
+    let (mut line, mut count) = (Vec::new(), 0);
+    loop {
+        line.clear();
+        if maps.read_until(b'\n', &mut line)? == 0 || count > MAPPINGS {
+            return Ok(count);
+        }
+        count += 1;
+        // Where, what it may do, from which byte on, of which device, of which file; and its path, or the last that it had.
+        let mut fields = line.trim_ascii_end().splitn(6, |byte| *byte == b' ');
+        let file = fields.nth(4).and_then(|file| str::from_utf8(file).ok());
+        let path = fields.next().unwrap_or_default().trim_ascii_start();
+        let path = path.strip_suffix(b" (deleted)").map(OsStr::from_bytes);
+        if let (Some(Ok(file)), Some(path)) = (file.map(str::parse), path)
+            && Path::new(path).starts_with(folder)
+        {
+            all.entry(file).or_insert(FILE);
+        }
+    }
+}
+
+/// True if there is more in a folder than sessions may leave there, with what is left of files that were there.
+fn is_overfull(folder: &Path, unlinked: &HashMap<u64, u64>) -> bool {
+    let bytes = unlinked.values().copied();
+    let (mut bytes, mut count) = (bytes.fold(0, u64::saturating_add), unlinked.len());
+    if bytes > WRITTEN.0 || count > WRITTEN.1 {
         return true;
     }
     let mut next = vec![folder.to_owned()];
@@ -218,6 +310,45 @@ fn is_overfull(folder: &Path, processes: &[u32]) -> bool {
         }
     }
     false
+}
+
+/// What the node finds of a session before that has a client, whose code may change it.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// How early the system ends it where memory runs out.
+    score: Option<i32>,
+    /// It lets others look.
+    is_open: bool,
+}
+
+impl Begun {
+    pub(super) fn of(process: u32, folder: &Path) -> Self {
+        let is_open = unlinked(&[process], folder).is_ok();
+        if !is_open {
+            quietly(|| {
+                tracing::warn!(
+                    "the system does not let the node see a session's open files: those that it has unlinked do not count"
+                );
+            });
+        }
+        Self {
+            score: score(process),
+            is_open,
+        }
+    }
+
+    /// True if one of these processes has had the system end others before it.
+    fn has_stepped_back(&self, processes: &[u32]) -> bool {
+        let mut scores = processes.iter().filter_map(|process| score(*process));
+        self.score
+            .is_some_and(|begun| scores.any(|score| score < begun))
+    }
+}
+
+/// How early the system ends a process where memory runs out, as it has been set; none if that is gone.
+fn score(process: u32) -> Option<i32> {
+    let score = std::fs::read_to_string(format!("/proc/{process}/oom_score_adj"));
+    score.ok()?.trim().parse().ok()
 }
 
 /// Processes and threads on this machine.
@@ -291,6 +422,13 @@ fn judge(found: Vec<Found>) -> bool {
     let (mut all, mut seen, mut suspects) = (Vec::new(), Vec::new(), false);
     for (session, mut bytes, processes) in found {
         let limits = &session.limits;
+        let begun = session.begun.get();
+        if begun.is_some_and(|begun| begun.has_stepped_back(&processes)) {
+            session.end_at_once(
+                "one of its processes has had the system end others before it where memory runs out",
+            );
+            continue;
+        }
         let most = most_memory(limits);
         if bytes > most {
             bytes = bytes_together(&processes);
@@ -299,8 +437,12 @@ fn judge(found: Vec<Found>) -> bool {
         if session.is_suspect.swap(is_beyond, Ordering::AcqRel) && is_beyond {
             session.end_by_limit("its processes have more memory than a session may");
         }
-        if is_overfull(&session.scratch, &processes) {
-            session.end_by_limit("its processes have written more files than a session may");
+        match unlinked(&processes, &session.scratch) {
+            Ok(unlinked) if is_overfull(&session.scratch, &unlinked) => {
+                session.end_by_limit("its processes have written more files than a session may");
+            }
+            Err(text) if begun.is_some_and(|begun| begun.is_open) => session.end_by_limit(text),
+            Ok(_) | Err(_) => {}
         }
         suspects |= is_beyond;
         seen.push(Seen {
@@ -331,16 +473,8 @@ impl Processes {
             let members = members.unwrap_or_default();
             if members.are_too_many() {
                 let (processes, threads) = (members.processes.len(), members.threads);
-                quietly(|| {
-                    tracing::warn!(
-                        processes,
-                        threads,
-                        "a session has started too many processes; it ends"
-                    )
-                });
-                // All at once: its keeper may wait long for a processor.
-                session.signal(libc::SIGKILL);
-                session.kill();
+                quietly(|| tracing::warn!(processes, threads, "a session has too many processes"));
+                session.end_at_once("it has started more processes than a session may");
                 continue;
             }
             found.push((session, members.bytes(), members.processes));
@@ -350,6 +484,15 @@ impl Processes {
 }
 
 impl Hosted {
+    /// Ends a session and all that it has started, which nobody in it hears of before.
+    fn end_at_once(&self, text: &str) {
+        quietly(|| tracing::warn!(text, "a session is ended"));
+        self.note_end(text);
+        // Its keeper may wait long for a processor.
+        self.signal(libc::SIGKILL);
+        self.kill();
+    }
+
     /// Tells a session that it has more than it may, and has it end; if it was told before, ends it.
     fn end_by_limit(&self, text: &str) {
         quietly(|| tracing::warn!(text, "a session ends"));
@@ -460,18 +603,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::create_dir(&path).unwrap();
-        assert!(!is_overfull(folder.path(), &[]));
+        let overfull = |processes: &[u32]| {
+            let unlinked = unlinked(processes, folder.path()).unwrap();
+            is_overfull(folder.path(), &unlinked)
+        };
+        assert!(!overfull(&[]));
         // One with holes: it takes no room.
         let file = std::fs::File::create(path.join("large")).unwrap();
         file.set_len(WRITTEN.0 + 1).unwrap();
-        assert!(is_overfull(folder.path(), &[]));
+        assert!(overfull(&[]));
         // Nor does it leave by being unlinked while it is open.
         std::fs::remove_file(path.join("large")).unwrap();
-        assert!(!is_overfull(folder.path(), &[]));
+        assert!(!overfull(&[]));
         let own = [std::process::id(); 2];
-        assert!(is_overfull(folder.path(), &own));
+        assert!(overfull(&own));
         file.set_len(1).unwrap();
-        assert!(!is_overfull(folder.path(), &own));
+        assert!(!overfull(&own));
         // What is kept free for a file is taken, though it holds nothing.
         let kept = std::fs::File::create(path.join("kept")).unwrap();
         // SAFETY: it takes numbers, of a file that is open.
@@ -485,6 +632,175 @@ mod tests {
         for number in 0..WRITTEN.1 {
             std::fs::File::create(path.join(number.to_string())).unwrap();
         }
-        assert!(is_overfull(folder.path(), &[]));
+        assert!(overfull(&[]));
+    }
+
+    /// Starts a process that does this, and then nothing.
+    fn fork(act: impl FnOnce()) -> u32 {
+        // SAFETY: the child has the allocator, which the system's library hands it unlocked, and takes no other lock.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            act();
+            loop {
+                // SAFETY: it takes nothing.
+                unsafe { libc::pause() };
+            }
+        }
+        assert!(child > 0);
+        child.unsigned_abs()
+    }
+
+    fn end(child: u32) {
+        let child = child.cast_signed();
+        // SAFETY: they take numbers, of a process that this has started, and a null pointer asks for no status.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+    }
+
+    /// New memory of a process, or a file's.
+    fn map(bytes: usize, flags: libc::c_int, file: Option<&std::fs::File>) {
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let file = file.map_or(-1, AsRawFd::as_raw_fd);
+        // SAFETY: nobody else knows of it.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), bytes, both, flags, file, 0) };
+        assert_ne!(memory, libc::MAP_FAILED);
+    }
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn a_file_that_is_mapped_and_neither_open_nor_found_counts_as_one_of_any_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a file");
+        let make = || {
+            let mut options = std::fs::File::options();
+            options.read(true).write(true).create_new(true);
+            let file = options.open(&path).unwrap();
+            file.set_len(FILE).unwrap();
+            map(PAGE, libc::MAP_SHARED, Some(&file));
+            // Twice: it is one file.
+            map(PAGE, libc::MAP_PRIVATE, Some(&file));
+            drop(file);
+            std::fs::remove_file(&path).unwrap();
+        };
+        let child = fork(|| (0..WRITTEN.0 / FILE + 1).for_each(|_| make()));
+        // It says nothing when it has made them.
+        let all = std::iter::repeat_with(|| unlinked(&[child], folder.path()).unwrap());
+        let is_enough = |all: &HashMap<u64, u64>| all.len() as u64 > WRITTEN.0 / FILE;
+        let all = all.into_iter().find(is_enough).unwrap();
+        assert!(all.values().all(|bytes| *bytes == FILE));
+        assert!(is_overfull(folder.path(), &all));
+        let other = tempfile::tempdir().unwrap();
+        assert!(unlinked(&[child], other.path()).unwrap().is_empty());
+        end(child);
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_has_what_its_others_have() {
+        const BYTES: u64 = 64 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("open");
+        let file = std::fs::File::create_new(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let child = fork(|| {
+            let kept = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+            map(BYTES as usize, kept, None);
+            let wait = || loop {
+                std::thread::park();
+            };
+            std::thread::Builder::new().spawn(wait).unwrap();
+            // SAFETY: this thread ends, and nothing else.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        });
+        let has_ended = || {
+            let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap();
+            status.contains("State:\tZ")
+        };
+        while !has_ended() {
+            std::thread::yield_now();
+        }
+        assert!(bytes_of(child) >= BYTES && bytes_together(&[child]) >= BYTES);
+        assert_eq!(unlinked(&[child], folder.path()).unwrap().len(), 1);
+        drop(file);
+        end(child);
+        assert_eq!(bytes_of(child), 0);
+    }
+
+    #[test]
+    fn who_does_not_let_others_look_is_found_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let child = fork(|| {
+            // As a program that nobody may read.
+            // SAFETY: it takes numbers.
+            unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+        });
+        let look = || unlinked(&[child], folder.path());
+        let looked = std::thread::scope(|scope| {
+            let looking = || {
+                // The system lets root see everything: what a thread may do is its own.
+                let (header, none) = ([0x2008_0522_u32, 0], [0_u32; 6]);
+                // SAFETY: header and sets are there until the call returns, as the system lays them out.
+                let set =
+                    unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+                assert_eq!(set, 0);
+                while look().is_ok() {
+                    std::thread::yield_now();
+                }
+                look()
+            };
+            scope.spawn(looking).join().unwrap()
+        });
+        assert!(looked.is_err_and(|text| text.contains("hides")));
+        end(child);
+        assert!(look().unwrap().is_empty());
+    }
+
+    #[test]
+    fn memory_that_says_where_memory_is_counts() {
+        const BYTES: usize = 16 << 30;
+        let child = fork(|| {
+            let kept = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // SAFETY: new memory, which is read.
+            unsafe {
+                let memory = libc::mmap(std::ptr::null_mut(), BYTES, libc::PROT_READ, kept, -1, 0);
+                assert_ne!(memory, libc::MAP_FAILED);
+                libc::madvise(memory, BYTES, libc::MADV_NOHUGEPAGE);
+                // One page of each table, which is one of zeros.
+                for at in (0..BYTES).step_by(2 << 20) {
+                    memory.cast::<u8>().add(at).read_volatile();
+                }
+            }
+        });
+        while bytes_of(child) < (BYTES / 512) as u64 {
+            std::thread::yield_now();
+        }
+        end(child);
+    }
+
+    #[test]
+    fn who_has_the_system_end_others_first_is_ended() {
+        let first = "echo 800 > /proc/self/oom_score_adj; echo ready; read line";
+        let (other, mut tell_other, mut other_says) = shell(&format!("{first}; echo $line"));
+        // It has a child with the lower one, and takes its own back.
+        let adjust = |to: u32| format!("echo {to} > /proc/self/oom_score_adj");
+        let steps_back = [first, &adjust(0), "sleep 1000 &", &adjust(800), "wait"];
+        let (bad, mut tell_bad, mut bad_says) = shell(&steps_back.join("\n"));
+        for says in [&mut other_says, &mut bad_says] {
+            assert_eq!(line(says), "ready\n");
+        }
+        let processes = Arc::new(super::super::parent::tests::processes_of([other, bad]));
+        let looked_at = Arc::downgrade(&processes);
+        let looking = std::thread::spawn(move || watch(&looked_at));
+        writeln!(tell_bad, "go on").unwrap();
+        // The end: all that could say something are gone.
+        assert_eq!(line(&mut bad_says), "");
+        writeln!(tell_other, "done").unwrap();
+        assert_eq!(line(&mut other_says), "done\n");
+        for (_, session) in locked(&processes.sessions).drain() {
+            session.reap().unwrap();
+        }
+        looking.join().unwrap();
     }
 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 
+mod apart;
 mod confinement;
 /// Devices that take code, and compile it as the code says.
 #[path = "../../../../drivers/device-queue/tests/driver/library/mod.rs"]
@@ -11,13 +12,9 @@ mod support;
 mod worst;
 
 use quipu_conformance::Watchdog;
-use quipu_link::client::Dial;
-use quipu_link::clock::SystemClock;
-use quipu_link::gate::{Gate, NODE_KEY};
-use quipu_link::invitation::Invitations;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Folder, Key, LinkError, Route};
-use quipu_node::{Limits, Node, Options, Spawn, serve_session};
+use quipu_link::{LinkError, Route};
+use quipu_node::{Limits, Options, Spawn, serve_session};
 use quipu_protocol::message::{CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat};
 use quipu_scheduler::{Device, Driver};
 use std::sync::Arc;
@@ -84,29 +81,6 @@ fn rig(limits: Limits) -> Rig {
         options.processes = Some(spawn);
         options.devices = devices();
     })
-}
-
-/// Not a test: a node of its own, which a test ends.
-#[test]
-#[ignore = "a node's process, started by a test"]
-fn node_process() {
-    let Some(folder) = std::env::var_os(KEYS) else {
-        return;
-    };
-    let folder = Folder::open(std::path::PathBuf::from(folder).join("node")).unwrap();
-    let gate = Gate::new(&folder, "node", support::PATIENCE, Arc::new(SystemClock)).unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let mut spawn = Spawn::own(["--exact", "session_process", "--ignored", "--nocapture"]).unwrap();
-    spawn.environment = vec![(IS_SESSION.into(), Some("1".into()))];
-    let options = Options {
-        processes: Some(spawn),
-        ..Options::new(devices())
-    };
-    let node = Node::serve(options, gate, listener).unwrap();
-    // Behind what the tests' harness has written.
-    println!("\nlistens at {address}");
-    node.wait();
 }
 
 fn watchdog() -> Watchdog {
@@ -577,72 +551,6 @@ fn state(process: &str) -> Option<char> {
 /// True while a process runs: one that has ended and that nobody has asked for does not.
 fn runs(process: &str) -> bool {
     state(process).is_some_and(|state| !['Z', 'X'].contains(&state))
-}
-
-#[test]
-fn a_session_dies_with_its_node_whatever_it_does() {
-    use std::io::BufRead;
-    let _watchdog = watchdog();
-    let folder = tempfile::tempdir().unwrap();
-    let mut node = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "node_process", "--ignored", "--nocapture"])
-        .env(KEYS, folder.path())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let lines = std::io::BufReader::new(node.stdout.take().unwrap()).lines();
-    let mut lines = lines.map_while(Result::ok);
-    let address = lines.find_map(|line| line.strip_prefix("listens at ").map(str::to_owned));
-    let address = address.unwrap();
-    let of_node = Folder::open(folder.path().join("node")).unwrap();
-    let of_client = Folder::open(folder.path().join("client")).unwrap();
-    let fingerprint = Key::of(&of_node, NODE_KEY).unwrap().fingerprint();
-    let key = Key::of(&of_client, "client.key").unwrap();
-    let invitations = Invitations::of(&of_node);
-    let invitation = invitations.invite(fingerprint, &address, &SystemClock);
-    invitation
-        .unwrap()
-        .take_up(&key, "client", support::PATIENCE)
-        .unwrap();
-    let dial = Dial {
-        address: &address,
-        node: fingerprint,
-        key: &key,
-        name: "test",
-        patience: support::PATIENCE,
-    };
-    // It would wait for its client for long.
-    let begun = dial.begin(Duration::from_secs(3600)).unwrap();
-    let mut client = Client::over(begun.connection, &begun.terms, 0);
-    launch(&mut client, 1, leave_others_behind);
-    assert_eq!(client.end_of(1), None);
-    launch(&mut client, 2, loop_for_ever);
-    launch(&mut client, 3, behave);
-    assert_eq!(client.end_of(3), None);
-    // The keeper, the session, what it has started, and who has lost his parent and is the keeper's since.
-    let running = |all: &[String]| all.iter().filter(|process| runs(process)).count();
-    let all = loop {
-        let keepers = children(node.id())
-            .iter()
-            .map(|keeper| {
-                let of_keeper = children(keeper.parse().unwrap());
-                running(&of_keeper)
-            })
-            .sum::<usize>();
-        let all = descendants(node.id());
-        if keepers == 2 && running(&all) == 4 {
-            break all;
-        }
-        std::thread::yield_now();
-    };
-    // Without a chance to say anything to anybody.
-    node.kill().unwrap();
-    node.wait().unwrap();
-    let error = end(&mut client);
-    assert!(matches!(error, LinkError::Ended { .. }), "{error}");
-    while running(&all) > 0 {
-        std::thread::yield_now();
-    }
 }
 
 /// One that forks has all that the session had, also what it is known by to the node, and shares its group.

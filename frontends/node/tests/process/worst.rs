@@ -274,6 +274,8 @@ pub(super) fn pry() -> Result<(), String> {
         done.push("reached the network".to_owned());
     }
     done.extend(memory_without_limits());
+    done.extend(words_of_the_system());
+    done.extend(gifts());
     done.extend(reach_of_others(node.cast_signed()));
     done.extend(crate::confinement::other_calls());
     // Landlock does not look at the modes of files.
@@ -353,9 +355,72 @@ fn reach_of_others(node: libc::pid_t) -> Vec<String> {
     done
 }
 
+/// NVIDIA's library makes files without a name as it begins, and names threads of others.
+fn has_nvidia() -> bool {
+    std::path::Path::new("/dev/nvidiactl").exists()
+}
+
+/// What the system says of the process and its threads, as far as it can be changed.
+fn words_of_the_system() -> Vec<String> {
+    // SAFETY: it takes nothing.
+    let thread = unsafe { libc::gettid() };
+    let files = [
+        "oom_score_adj",
+        "oom_adj",
+        "mem",
+        "clear_refs",
+        "comm",
+        "uid_map",
+        "attr/current",
+        "coredump_filter",
+        "timerslack_ns",
+        "autogroup",
+    ];
+    let mut done = Vec::new();
+    for folder in ["self".to_owned(), format!("self/task/{thread}")] {
+        if has_nvidia() && folder != "self" {
+            continue;
+        }
+        for file in files {
+            let path = format!("/proc/{folder}/{file}");
+            if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
+                done.push(format!("could write to {path}"));
+            }
+        }
+    }
+    done
+}
+
+/// What another process is given, as far as it can be without another's doing: it would keep memory and files that belong to none.
+fn gifts() -> Vec<String> {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for two.
+    let made = unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr()) };
+    let made = (made == 0).then(|| "made a connection".to_owned());
+    made.into_iter().collect()
+}
+
 /// Memory that a process's limits do not see, as far as it can be had.
 fn memory_without_limits() -> Vec<String> {
     let mut done = Vec::new();
+    let map = |flags: libc::c_int| {
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: new memory that nobody else knows of.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), 4096, both, flags, -1, 0) };
+        memory != libc::MAP_FAILED
+    };
+    let anonymous = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    if map(anonymous | libc::MAP_GROWSDOWN) || map(anonymous | libc::MAP_HUGETLB) {
+        done.push("mapped memory that does not count".to_owned());
+    }
+    if !has_nvidia() {
+        if map(libc::MAP_SHARED | libc::MAP_ANONYMOUS) {
+            done.push("mapped memory that it does not keep".to_owned());
+        }
+        if std::fs::File::open("/dev/zero").is_ok() {
+            done.push("opened /dev/zero".to_owned());
+        }
+    }
     let name = format!("/dev/shm/quipu-test-{}", std::process::id());
     if std::fs::write(&name, "x").is_ok() {
         done.push("shared memory".to_owned());
@@ -364,9 +429,7 @@ fn memory_without_limits() -> Vec<String> {
     // SAFETY: they take numbers and names; what they give is not used.
     unsafe {
         // NVIDIA's library makes one as it begins.
-        if !std::path::Path::new("/dev/nvidiactl").exists()
-            && libc::memfd_create(c"quipu".as_ptr(), 0) >= 0
-        {
+        if !has_nvidia() && libc::memfd_create(c"quipu".as_ptr(), 0) >= 0 {
             done.push("made memory with a file".to_owned());
         }
         if libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) >= 0 {
@@ -387,9 +450,17 @@ fn memory_without_limits() -> Vec<String> {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
     let large = std::env::temp_dir().join("large");
-    let made = std::fs::File::create(&large).and_then(|file| file.set_len(1 << 40));
-    if made.is_ok() {
+    let made = std::fs::File::create(&large);
+    if made
+        .as_ref()
+        .is_ok_and(|file| file.set_len(1 << 40).is_ok())
+    {
         done.push("wrote a file of any size".to_owned());
+    }
+    // SAFETY: it takes numbers.
+    let is_kept = |fd| unsafe { libc::fallocate(fd, libc::FALLOC_FL_KEEP_SIZE, 0, 1 << 20) == 0 };
+    if made.is_ok_and(|file| is_kept(std::os::fd::AsRawFd::as_raw_fd(&file))) {
+        done.push("took a file system's room".to_owned());
     }
     let _ = std::fs::remove_file(large);
     done
@@ -448,7 +519,10 @@ pub(super) fn do_as_drivers_do() -> Result<(), String> {
     // As the C library opens it.
     let opened = std::fs::File::options().read(true).write(true).open(name);
     let named = opened.and_then(|mut file| std::io::Write::write_all(&mut file, b"driver"));
-    tried("name a thread", named);
+    // For a vendor's library that needs it.
+    if has_nvidia() {
+        tried("name a thread", named);
+    }
     drop(end);
     thread.join().unwrap();
     for file in [

@@ -3,7 +3,7 @@
 //! TCP tells whether the next machine answers. A proxy or a tunnel ends TCP there, and may be stopped
 //! behind it: then both sides would wait for ever. So, if both sides take pulses:
 //!
-//! 1. A side that has sent nothing for half of the time sends a ping.
+//! 1. A side that has sent nothing for half of the time sends what it has to send, or a ping.
 //! 2. A side to which no byte has come for all of the time takes the connection to be lost.
 //!
 //! A thread of the stream looks at the counts four times in that time, so messages pass without a look at the clock.
@@ -136,13 +136,16 @@ impl Watch {
             let reason = format!("nothing has come for {} s", idle.as_secs_f64());
             return shared.lose(Some(&attached), Loss::Silent, &reason);
         }
-        if !is_pending && now.saturating_sub(self.sent.1) >= idle / 2 {
-            let ping = Message::Ping(Ping {
-                token: 0,
-                time_ns: 0,
-            });
-            // If the stream has ended, the next look finds that.
-            let _ = shared.push(&mut shared.queue(), &ping);
+        if now.saturating_sub(self.sent.1) >= idle / 2 {
+            if !is_pending {
+                let ping = Message::Ping(Ping {
+                    token: 0,
+                    time_ns: 0,
+                });
+                // If the stream has ended, the next look finds that.
+                let _ = shared.push(&mut shared.queue(), &ping);
+            }
+            // A thread that has pushed something and is held up since has not flushed it.
             shared.flush();
         }
     }

@@ -134,6 +134,23 @@ fn a_connection_on_which_nothing_comes_is_lost_and_one_that_nobody_reads_is_not(
 }
 
 #[test]
+fn what_was_pushed_and_nobody_flushes_is_sent_in_place_of_a_ping() {
+    let timer = Arc::new(ManualTimer::default());
+    let (mut client, mut node) = ends();
+    client.expect_pulse(IDLE, timer.clone());
+    let (_incoming, outgoing) = split_resumable(client);
+    outgoing.push(&done(9)).unwrap();
+    assert!(outgoing.pending_bytes() > 0);
+    pass(&timer, 1, 2);
+    assert_eq!(outgoing.pending_bytes(), 0);
+    let come = node.receive_as(|message| match message {
+        Message::Completed(_) => Ok(()),
+        _ => Err("what was pushed"),
+    });
+    come.unwrap();
+}
+
+#[test]
 fn time_in_which_this_side_was_stopped_says_nothing_of_the_other() {
     let timer = Arc::new(ManualTimer::default());
     let (mut client, _silent) = ends();
