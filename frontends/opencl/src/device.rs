@@ -198,10 +198,11 @@ impl Device {
     }
 
     /// What its compiler has of the language beyond what all have. That for processors has all of it.
-    fn features(&self) -> TextFeatures {
+    pub(crate) fn features(&self) -> TextFeatures {
         match self.is_native() {
             true => TextFeatures {
                 doubles: true,
+                halves: quipu_clc::has_half(),
                 wide_atomics: true,
                 optional_language: true,
                 ..self.core.text_features()
@@ -256,6 +257,9 @@ impl Device {
         }
         if features.doubles {
             names.push("cl_khr_fp64");
+        }
+        if features.halves {
+            names.push("cl_khr_fp16");
         }
         if features.optional_language {
             names.push("cl_khr_subgroups");
@@ -344,7 +348,7 @@ impl Device {
                 answer.value::<cl_uint>(if features.doubles { 2 } else { 0 })
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
-                answer.value::<cl_uint>(0)
+                answer.value::<cl_uint>(if features.halves { 8 } else { 0 })
             }
             CL_DEVICE_MAX_CLOCK_FREQUENCY => {
                 answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
@@ -376,7 +380,11 @@ impl Device {
                 false => LEAST_FP,
             }),
             CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features.doubles { FP } else { NO_FP }),
-            CL_DEVICE_HALF_FP_CONFIG => answer.value(NO_FP),
+            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features.halves, self.is_native()) {
+                (true, true) => CL_FP_DENORM | LEAST_FP | CL_FP_FMA,
+                (true, false) => LEAST_FP,
+                _ => NO_FP,
+            }),
             CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(false),
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
             CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),

@@ -94,6 +94,15 @@ pub fn takes_spirv() -> bool {
     tools().is_some_and(|tools| tools.translator.is_some()) && compiler().is_some()
 }
 
+/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back: what arithmetic of `half` takes.
+#[must_use]
+pub fn has_half() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("f16c");
+    #[cfg(not(target_arch = "x86_64"))]
+    cfg!(target_arch = "aarch64")
+}
+
 /// What there is of LLVM on the machine.
 fn tools() -> Option<&'static Tools> {
     static TOOLS: OnceLock<Option<Tools>> = OnceLock::new();

@@ -42,7 +42,7 @@ IN_GENERIC(ulong) IN_GENERIC(float) IN_GENERIC(double)
 #define SHUFFLE_EACH(T, U) SHUFFLES(T, U, 2) SHUFFLES(T, U, 4) SHUFFLES(T, U, 8) SHUFFLES(T, U, 16)
 SHUFFLE_EACH(char, uchar) SHUFFLE_EACH(uchar, uchar) SHUFFLE_EACH(short, ushort) SHUFFLE_EACH(ushort, ushort)
 SHUFFLE_EACH(int, uint) SHUFFLE_EACH(uint, uint) SHUFFLE_EACH(long, ulong) SHUFFLE_EACH(ulong, ulong)
-SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong)
+SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong) SHUFFLE_EACH(half, ushort)
 #endif
 
 #ifdef PART_c11

@@ -8,7 +8,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Answer, Fault, division, library, llvm, object, print, variables, words, workgroup};
+use super::{Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -91,6 +91,7 @@ pub(super) fn read(
     }
     print::lower(context, module);
     division::make_safe(context, module);
+    half::of_doubles(context, module);
     library::link(context, module, tools, folder, is_wide)?;
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
@@ -182,13 +183,47 @@ fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> 
     Ok(changed)
 }
 
+/// The extensions and features of the language that all programs have, beside `half` arithmetic.
+const EXTENSIONS: [&str; 24] = [
+    "cl_clang_storage_class_specifiers",
+    "cl_khr_fp64",
+    "__opencl_c_fp64",
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "__opencl_c_generic_address_space",
+    "__opencl_c_program_scope_global_variables",
+    "__opencl_c_work_group_collective_functions",
+    "__opencl_c_subgroups",
+    "cl_khr_subgroups",
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device",
+    "__opencl_c_atomic_scope_all_devices",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_byte_addressable_store",
+    "__opencl_c_images",
+    "__opencl_c_read_write_images",
+    "__opencl_c_3d_image_writes",
+    "cl_khr_3d_image_writes",
+    "cl_khr_depth_images",
+];
+
 /// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have none. It is spelt as
 /// clang's own header has such.
 pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 
+/// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for devices that have none.
+pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
+
 /// clang, told all of a text but what to make of it and where it is. What it makes depends on this alone, so whoever looks for
 /// files that a text includes tells it the same.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
+    let has_half = !options.iter().any(|option| option == NO_HALF);
+    let extensions = EXTENSIONS.iter().chain(has_half.then_some(&"cl_khr_fp16"));
+    let extensions: String = extensions.map(|name| format!(",+{name}")).collect();
     let mut command = Command::new(&tools.clang);
     command.args([
         "-x",
@@ -207,28 +242,35 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
         // The version of the standard, whichever that of the language is.
         .arg("-D__OPENCL_VERSION__=300")
-        .args(["-fno-builtin-printf", "-fno-math-errno", "-fno-strict-aliasing", "-gline-tables-only", "-cl-kernel-arg-info"])
-        .args(["-fno-color-diagnostics", "-Xclang", "-cl-ext=-all,+cl_clang_storage_class_specifiers,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_global_int32_base_atomics,\
-            +cl_khr_global_int32_extended_atomics,+cl_khr_local_int32_base_atomics,+cl_khr_local_int32_extended_atomics,\
-            +cl_khr_int64_base_atomics,\
-            +__opencl_c_generic_address_space,+__opencl_c_program_scope_global_variables,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,+cl_khr_subgroups,+__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,\
-            +__opencl_c_atomic_scope_device,+__opencl_c_atomic_scope_all_devices,+cl_khr_int64_extended_atomics,+cl_khr_byte_addressable_store,\
-             +__opencl_c_images,+__opencl_c_read_write_images,+__opencl_c_3d_image_writes,+cl_khr_3d_image_writes,\
-             +cl_khr_depth_images"])
+        .args([
+            "-fno-builtin-printf",
+            "-fno-math-errno",
+            "-fno-strict-aliasing",
+            "-gline-tables-only",
+            "-cl-kernel-arg-info",
+        ])
+        .args(["-fno-color-diagnostics", "-Xclang"])
+        .arg(format!("-cl-ext=-all{extensions}"))
         .args(options);
     command
 }
 
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
-/// clang has it as an extension.
+/// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let mut versions = options
         .iter()
         .rev()
         .filter_map(|option| option.strip_prefix("-cl-std="));
     let is_old = matches!(versions.next(), Some("cl1.0" | "cl1.1"));
-    let enabled = "#pragma OPENCL EXTENSION cl_clang_storage_class_specifiers : enable\n";
-    let enabled = if is_old { enabled } else { "" };
+    let has_half = !options.iter().any(|option| option == NO_HALF);
+    let extensions = [
+        (is_old, "cl_clang_storage_class_specifiers"),
+        (has_half, "cl_khr_fp16"),
+    ];
+    let enabled = extensions.iter().filter(|(is_wanted, _)| *is_wanted);
+    let enabled = enabled.map(|(_, name)| format!("#pragma OPENCL EXTENSION {name} : enable\n"));
+    let enabled: String = enabled.collect();
     // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     format!("{enabled}#line 1 \"program\"\n{source}")
@@ -656,7 +698,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_left_out() {
         assert_eq!(
-            text_for("\u{feff}int a;", &[]),
+            text_for("\u{feff}int a;", &[NO_HALF.to_owned()]),
             "#line 1 \"program\"\nint a;"
         );
     }
