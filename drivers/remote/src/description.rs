@@ -97,6 +97,7 @@ impl Answer {
             attributes: kernel.attributes.lines().map(str::to_owned).collect(),
             local_bytes: kernel.local_bytes,
             has_barriers: kernel.has_barriers,
+            sub_group_size: None,
             reaches_beyond: kernel.reaches_beyond,
         };
         told.bytes += kernel_info.bytes();

@@ -115,6 +115,7 @@ fn kernel_info(device: &Device, kernel: &Kernel) -> Result<KernelInfo> {
         local_bytes: local_bytes.to_ulong(),
         // OpenCL does not say.
         has_barriers: true,
+        sub_group_size: None,
         reaches_beyond: true,
         name,
     })

@@ -118,20 +118,24 @@ OVER uint get_fence(GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE 
 OVER uint get_fence(const GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
 #endif
 
-#ifdef PART_collective
-// Collective functions of a work-group, and of a sub-group, which is the whole of it.
-//
-// Each work-item writes its own slot, all wait, the first one computes, and all wait again. The result is written by one
-// work-item after a barrier, and read after the next: so those who read it are through before another is written.
+#if defined(PART_collective) || defined(PART_sub_group)
+// What collective functions exchange: a slot of 8 bytes for each work-item of the work-group.
 PURE ulong *__q_slots(void);
-PURE ulong *__q_result(void);
 #define OWN (((size_t)__q_lid2() * __q_info(7) + __q_lid1()) * __q_info(6) + __q_lid0())
 #define ALL (__q_info(6) * __q_info(7) * __q_info(8))
 #define SLOT(T, i) (*(T *)(__q_slots() + (i)))
-#define RESULT(T) (*(T *)__q_result())
 #define PLUS(a, b) ((a) + (b))
 #define LESS(a, b) ((b) < (a) ? (b) : (a))
 #define MORE(a, b) ((a) < (b) ? (b) : (a))
+#endif
+
+#ifdef PART_collective
+// Collective functions of a work-group. Those of a sub-group are in `sub_groups.cl`.
+//
+// Each work-item writes its own slot, all wait, the first one computes, and all wait again. The result is written by one
+// work-item after a barrier, and read after the next: so those who read it are through before another is written.
+PURE ulong *__q_result(void);
+#define RESULT(T) (*(T *)__q_result())
 
 #define SHARED(prefix, T) \
     OVER T prefix##broadcast(T x, size_t from) { \
@@ -154,7 +158,7 @@ PURE ulong *__q_result(void);
 #define TYPES(prefix) \
     REDUCTIONS(prefix, int, (-2147483647 - 1), 2147483647) REDUCTIONS(prefix, uint, 0u, 4294967295u) \
     REDUCTIONS(prefix, long, (-9223372036854775807l - 1), 9223372036854775807l) REDUCTIONS(prefix, ulong, 0ul, 18446744073709551615ul) \
-    REDUCTIONS(prefix, float, -(float)__builtin_inf(), (float)__builtin_inf()) REDUCTIONS(prefix, double, -__builtin_inf(), __builtin_inf())
+    REDUCTIONS(prefix, half, -(half)__builtin_inff(), (half)__builtin_inff()) REDUCTIONS(prefix, float, -(float)__builtin_inf(), (float)__builtin_inf()) REDUCTIONS(prefix, double, -__builtin_inf(), __builtin_inf())
 #define VOTES(prefix) \
     OVER int prefix##any(int x) { return prefix##reduce_max((uint)(x != 0)); } \
     OVER int prefix##all(int x) { return prefix##reduce_min((uint)(x != 0)); }
@@ -162,32 +166,5 @@ TYPES(work_group_) VOTES(work_group_)
 #define AT(T) SHARED(work_group_, T) \
     OVER T work_group_broadcast(T x, size_t i, size_t j) { return work_group_broadcast(x, j * __q_info(6) + i); } \
     OVER T work_group_broadcast(T x, size_t i, size_t j, size_t k) { return work_group_broadcast(x, (k * __q_info(7) + j) * __q_info(6) + i); }
-AT(int) AT(uint) AT(long) AT(ulong) AT(float) AT(double)
-
-// The sub-group.
-OVER uint get_sub_group_size(void) { return (uint)ALL; }
-OVER uint get_max_sub_group_size(void) { return (uint)ALL; }
-OVER uint get_num_sub_groups(void) { return 1; }
-OVER uint get_enqueued_num_sub_groups(void) { return 1; }
-OVER uint get_sub_group_id(void) { return 0; }
-OVER uint get_sub_group_local_id(void) { return (uint)OWN; }
-OVER void sub_group_barrier(uint flags) { __q_barrier(); }
-OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_barrier(); }
-TYPES(sub_group_) VOTES(sub_group_)
-#define OF_SUB_GROUP(T) OVER T sub_group_broadcast(T x, uint from) { return work_group_broadcast(x, (size_t)from); }
-OF_SUB_GROUP(int) OF_SUB_GROUP(uint) OF_SUB_GROUP(long) OF_SUB_GROUP(ulong) OF_SUB_GROUP(float) OF_SUB_GROUP(double)
-
-// What another work-item has: it is looked at between two barriers. Where there is none of that number, each has its own.
-#define FROM(T, name, B, from) \
-    OVER T sub_group_##name(T x, B by) { \
-        SLOT(T, OWN) = x; __q_barrier(); size_t i = from; T r = SLOT(T, i < ALL ? i : OWN); __q_barrier(); return r; }
-#define TURNED(T) \
-    OVER T sub_group_clustered_rotate(T x, int by, uint size) { \
-        SLOT(T, OWN) = x; __q_barrier(); size_t i = (OWN & ~(size_t)(size - 1)) | ((OWN + (size_t)by) & (size - 1)); \
-        T r = SLOT(T, i < ALL ? i : OWN); __q_barrier(); return r; }
-#define SHUFFLES_OF(T) \
-    FROM(T, shuffle, uint, by) FROM(T, shuffle_xor, uint, OWN ^ by) FROM(T, shuffle_up, uint, OWN - by) FROM(T, shuffle_down, uint, OWN + by) \
-    FROM(T, rotate, int, ((long)OWN + by % (long)ALL + (long)ALL) % (long)ALL) TURNED(T)
-SHUFFLES_OF(char) SHUFFLES_OF(uchar) SHUFFLES_OF(short) SHUFFLES_OF(ushort) SHUFFLES_OF(int) SHUFFLES_OF(uint) SHUFFLES_OF(long)
-SHUFFLES_OF(ulong) SHUFFLES_OF(float) SHUFFLES_OF(double)
+AT(int) AT(uint) AT(long) AT(ulong) AT(half) AT(float) AT(double)
 #endif

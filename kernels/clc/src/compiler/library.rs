@@ -16,7 +16,8 @@ const TEXT: &str = concat!(
     include_str!("single.cl"),
     include_str!("builtins.cl"),
     include_str!("half.cl"),
-    include_str!("later.cl")
+    include_str!("later.cl"),
+    include_str!("sub_groups.cl")
 );
 
 /// The name of a function of the language whose mangled name this is: `sqrt` of `_Z4sqrtf`.
@@ -69,10 +70,9 @@ fn parts_with(mangled: &str) -> Vec<String> {
         &["async"]
     } else if OF_SPACES.contains(&name) || name == "get_fence" {
         &["spaces"]
-    } else if name.contains("sub_group_")
-        || name.contains("sub_groups")
-        || name.starts_with("work_group_") && name != "work_group_barrier"
-    {
+    } else if name.contains("sub_group_") || name.contains("sub_groups") {
+        &["sub_group"]
+    } else if name.starts_with("work_group_") && name != "work_group_barrier" {
         &["collective"]
     } else if name.starts_with("shuffle") {
         &["shuffle"]

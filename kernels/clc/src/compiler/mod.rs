@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tools` | which clang, libLLVM and linker there are |
 //! | `llvm` | libLLVM's C interface |
-//! | `builtins.cl`, `later.cl` | the language's built-in functions |
+//! | `builtins.cl`, `later.cl`, `sub_groups.cl` | the language's built-in functions |
 //! | `single.cl` | mathematical functions of `float` |
 //! | `half.cl` | functions of `half` |
 //! | `library` | links the built-in functions that a program uses |

@@ -8,7 +8,11 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup};
+use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
+use super::workgroup::{BARRIER, MEETING};
+use super::{
+    Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup,
+};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -86,9 +90,6 @@ pub(super) fn read(
         .iter()
         .map(|kernel| described(context, *kernel))
         .collect();
-    for ((kernel, name), described) in kernels.iter().zip(&names).zip(&described) {
-        refuse_sub_group_size(*kernel, name, described)?;
-    }
     print::lower(context, module);
     division::make_safe(context, module);
     half::of_doubles(context, module);
@@ -131,6 +132,7 @@ pub(super) fn read(
         // What it does to them, only it knows.
         info.reaches_beyond |= workgroup::uses(function, &shared);
         info.local_bytes = workgroup::local_bytes(module, function, layout);
+        info.sub_group_size = sub_group_size(context, function, name)?;
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -239,7 +241,12 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         command.arg("-cl-std=CL1.2");
     }
     command
-        .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
+        .args(
+            options
+                .iter()
+                .any(|option| option == NO_IMAGES)
+                .then_some("-U__IMAGE_SUPPORT__"),
+        )
         // The version of the standard, whichever that of the language is.
         .arg("-D__OPENCL_VERSION__=300")
         .args([
@@ -344,8 +351,6 @@ struct Described {
     names: Vec<String>,
     qualifiers: Vec<String>,
     required: Option<[u32; 3]>,
-    /// The size that its sub-groups must have.
-    sub_group_size: Option<u64>,
     attributes: Vec<String>,
 }
 
@@ -379,10 +384,8 @@ fn described(context: Context, kernel: Value) -> Described {
             attributes.push(format!("{name}({x},{y},{z})"));
         }
     }
-    // The translator of SPIR-V calls the execution mode SubgroupSize so, too.
-    const SUB_GROUP_SIZE: &str = "intel_reqd_sub_group_size";
-    let sub_group_size = numbers(SUB_GROUP_SIZE).first().copied();
-    attributes.extend(sub_group_size.map(|size| format!("{SUB_GROUP_SIZE}({size})")));
+    let sub_group_size = numbers(REQUIRED_SIZE).first().copied();
+    attributes.extend(sub_group_size.map(|size| format!("{REQUIRED_SIZE}({size})")));
     if let [of, signed] = operands("vec_type_hint")[..] {
         let name = type_name(of.ty(), signed.number() == Some(1));
         attributes.extend(name.map(|name| format!("vec_type_hint({name})")));
@@ -406,39 +409,20 @@ fn described(context: Context, kernel: Value) -> Described {
             [x, y, z] => Some([x as u32, y as u32, z as u32]),
             _ => None,
         },
-        sub_group_size,
         attributes,
     }
 }
 
-/// Refuses a kernel that wants sub-groups of a size which its work-groups may not have, for a work-group is one sub-group. A
-/// kernel that calls no function of sub-groups cannot tell.
-fn refuse_sub_group_size(kernel: Value, name: &str, known: &Described) -> Result<(), Fault> {
-    let Some(size) = known.sub_group_size else {
-        return Ok(());
-    };
-    let items = known.required.map(|size| size.map(u64::from));
-    if items.is_some_and(|items| items.iter().product::<u64>() == size)
-        || !calls_sub_groups(kernel, &mut BTreeSet::new())
-    {
-        return Ok(());
+/// The size of a kernel's sub-groups, if they are not whole work-groups. A ballot has a bit for each work-item.
+fn sub_group_size(context: Context, kernel: Value, name: &str) -> Result<Option<u32>, Fault> {
+    let size = sub_groups::size(context, kernel);
+    match size.filter(|size| *size > BALLOT_BITS && sub_groups::takes_ballots(kernel)) {
+        Some(size) => Err(Fault::Refused(format!(
+            "error: kernel '{name}' wants sub-groups of {size} work-items, and takes ballots, which are of {BALLOT_BITS}; leave the \
+             size open, or have it be {BALLOT_BITS} at most"
+        ))),
+        None => Ok(size.and_then(|size| u32::try_from(size).ok())),
     }
-    Err(Fault::Refused(format!(
-        "error: kernel '{name}' wants sub-groups of {size} work-items, which is not supported on processors: there a sub-group is \
-         the whole work-group; give it reqd_work_group_size({size}, 1, 1) as well, or leave the size open"
-    )))
-}
-
-/// True if a function calls one of sub-groups, itself or by others.
-fn calls_sub_groups(function: Value, seen: &mut BTreeSet<Value>) -> bool {
-    let instructions = blocks(function).into_iter().flat_map(Block::instructions);
-    let calls = instructions.filter(|one| one.opcode() == Some(op::CALL));
-    let called = calls.filter_map(|call| LLVMIsAFunction(LLVMGetCalledValue(call)).some());
-    let called: Vec<Value> = called.filter(|called| seen.insert(*called)).collect();
-    called.into_iter().any(|called| {
-        library::plain(&called.name()).is_some_and(|name| name.contains("sub_group"))
-            || calls_sub_groups(called, seen)
-    })
 }
 
 /// The name of a number or vector in OpenCL C.
@@ -645,7 +629,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
     let has_barriers = blocks(function)
         .into_iter()
         .flat_map(Block::instructions)
-        .any(|instruction| instruction.callee().as_deref() == Some("__q_barrier"));
+        .any(|instruction| matches!(instruction.callee().as_deref(), Some(BARRIER | MEETING)));
     let reaches_beyond = blocks(function)
         .into_iter()
         .flat_map(Block::instructions)
@@ -656,6 +640,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         required_local_size: known.required,
         attributes: known.attributes,
         local_bytes: 0,
+        sub_group_size: None,
         has_barriers,
         reaches_beyond,
     }
