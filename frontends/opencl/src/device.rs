@@ -281,6 +281,7 @@ impl Device {
         }
         if self.is_native() {
             names.extend(SUB_GROUP_EXTENSIONS);
+            names.push("cl_khr_extended_bit_ops");
         }
         if self.has_images() {
             names.extend(IMAGE_EXTENSIONS);

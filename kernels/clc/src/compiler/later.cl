@@ -45,6 +45,42 @@ SHUFFLE_EACH(int, uint) SHUFFLE_EACH(uint, uint) SHUFFLE_EACH(long, ulong) SHUFF
 SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong) SHUFFLE_EACH(half, ushort)
 #endif
 
+#ifdef PART_bits
+// Integer dot products, with and without a sum that stays within bounds.
+#define DOT(R, A, B, W, low, high) \
+    OVER R dot(A##4 a, B##4 b) { \
+        return (R)((int)a.x * (int)b.x + (int)a.y * (int)b.y + (int)a.z * (int)b.z + (int)a.w * (int)b.w); } \
+    OVER R dot_acc_sat(A##4 a, B##4 b, R c) { W r = (W)dot(a, b) + (W)c; return r < low ? (R)low : r > high ? (R)high : (R)r; }
+DOT(uint, uchar, uchar, ulong, 0, 4294967295ul) DOT(int, char, char, long, -2147483648l, 2147483647l)
+DOT(int, uchar, char, long, -2147483648l, 2147483647l) DOT(int, char, uchar, long, -2147483648l, 2147483647l)
+#define PACKED(name, R, A, B) \
+    OVER R dot_4x8packed_##name(uint a, uint b) { return dot(__builtin_astype(a, A##4), __builtin_astype(b, B##4)); } \
+    OVER R dot_acc_sat_4x8packed_##name(uint a, uint b, R c) { \
+        return dot_acc_sat(__builtin_astype(a, A##4), __builtin_astype(b, B##4), c); }
+PACKED(uu_uint, uint, uchar, uchar) PACKED(ss_int, int, char, char) PACKED(us_int, int, uchar, char) PACKED(su_int, int, char, uchar)
+
+// Some bits of a number.
+#define FIELD_VECTOR(n, T, S, U) \
+    OVER T##n bitfield_insert(T##n a, T##n b, uint from, uint count) { \
+        T##n r; for (int k = 0; k < n; k++) r[k] = bitfield_insert((T)a[k], (T)b[k], from, count); return r; } \
+    OVER S##n bitfield_extract_signed(T##n a, uint from, uint count) { \
+        S##n r; for (int k = 0; k < n; k++) r[k] = bitfield_extract_signed((T)a[k], from, count); return r; } \
+    OVER U##n bitfield_extract_unsigned(T##n a, uint from, uint count) { \
+        U##n r; for (int k = 0; k < n; k++) r[k] = bitfield_extract_unsigned((T)a[k], from, count); return r; }
+#define FIELD(T, S, U, bits) \
+    OVER T bitfield_insert(T a, T b, uint from, uint count) { \
+        ulong mask = (count < 64 ? (1ul << count) - 1 : ~0ul) << (from & 63); \
+        return (T)(((ulong)a & ~mask) | (((ulong)b << (from & 63)) & mask)); } \
+    OVER S bitfield_extract_signed(T a, uint from, uint count) { \
+        return count == 0 ? (S)0 : (S)((long)((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
+    OVER U bitfield_extract_unsigned(T a, uint from, uint count) { \
+        return count == 0 ? (U)0 : (U)(((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
+    OVER T bit_reverse(T a) { return (T)__builtin_elementwise_bitreverse((U)a); } MAP1(bit_reverse, T, T) \
+    FIELD_VECTOR(2, T, S, U) FIELD_VECTOR(3, T, S, U) FIELD_VECTOR(4, T, S, U) FIELD_VECTOR(8, T, S, U) FIELD_VECTOR(16, T, S, U)
+FIELD(char, char, uchar, 8) FIELD(uchar, char, uchar, 8) FIELD(short, short, ushort, 16) FIELD(ushort, short, ushort, 16)
+FIELD(int, int, uint, 32) FIELD(uint, int, uint, 32) FIELD(long, long, ulong, 64) FIELD(ulong, long, ulong, 64)
+#endif
+
 #ifdef PART_c11
 // Atomic functions of OpenCL C 2.0 and later. The order is the one that is asked for; the scope is always the widest.
 #define SCOPE memory_scope_all_svm_devices
@@ -89,7 +125,7 @@ SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong) SHUFFLE_EACH(half, ushort)
     OVER void atomic_flag_clear(volatile S atomic_int *p) { __opencl_atomic_store(p, 0, memory_order_seq_cst, SCOPE); }
 #define BY_PLACE(S) \
     WHOLE(int, atomic_int, S) WHOLE(uint, atomic_uint, S) WHOLE(long, atomic_long, S) WHOLE(ulong, atomic_ulong, S) \
-    ANY_TYPE(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) FLAG(S)
+    ANY_TYPE(float, atomic_float, S) ADDS(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) ADDS(double, atomic_double, S) FLAG(S)
 BY_PLACE(__generic) BY_PLACE(__global) BY_PLACE(__local)
 OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope scope) {
     switch (order) {

@@ -95,6 +95,12 @@ fn parts_with(mangled: &str) -> Vec<String> {
         &["integer"]
     } else if RELATIONAL.contains(&name) || name.starts_with("is") {
         &["relational"]
+    } else if ["bitfield_", "bit_reverse", "dot_"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        || name == "dot" && (mangled.contains("Dv4_h") || mangled.contains("Dv4_c"))
+    {
+        &["bits"]
     } else if ["max", "min", "clamp"].contains(&name) {
         &["math", "integer"]
     } else {
