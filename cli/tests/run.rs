@@ -148,6 +148,36 @@ fn saxpy_on_every_device_that_runs_native_code() {
 }
 
 #[test]
+fn values_and_arrays_of_half() {
+    let Some(place) = Place::new(
+        "kernel void f(half a, half2 b, global const half *x, global half *y) {
+            size_t i = get_global_id(0); y[i] = a * x[i] + (i % 2 ? b.x : b.y);
+        }",
+    ) else {
+        return;
+    };
+    if !quipu_clc::has_half() {
+        println!("NOT TESTED: half arithmetic: this processor has none");
+        return;
+    }
+    let header = "{'descr': '<f2', 'fortran_order': False, 'shape': (4,), }";
+    let header = format!("{header:<117}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    // 1, -2, 0.5 and 1024.
+    let x = [0x3c00_u16, 0xc000, 0x3800, 0x6400];
+    file.extend(x.iter().flat_map(|number| number.to_le_bytes()));
+    std::fs::write(place.path("x.npy"), file).unwrap();
+    place.run("f --global 4 --arg 1.5 --arg 0.25,-1 --in x.npy --out y.npy");
+    let made = std::fs::read(place.path("y.npy")).unwrap();
+    assert!(String::from_utf8_lossy(&made).contains("'<f2'"));
+    // 0.5, -2.75, -0.25 and 1536.25, of which the last is rounded to 1536.
+    let wanted = [0x3800_u16, 0xc180, 0xb400, 0x6600].map(u16::to_le_bytes);
+    assert_eq!(made[made.len() - 8..], wanted.concat());
+}
+
+#[test]
 fn kernels_with_barriers() {
     let Some(place) = Place::new(
         "kernel void sums(global const float *x, global float *sums, local float *part) {

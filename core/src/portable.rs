@@ -110,6 +110,8 @@ pub unsafe trait PortableKernel: Send + Sync {
 pub struct TextFeatures {
     /// Floating point of 64 bits.
     pub doubles: bool,
+    /// Arithmetic of 16 bits.
+    pub halves: bool,
     /// Atomics of 64 bits.
     pub wide_atomics: bool,
     /// The features that OpenCL C 3.0 leaves optional beside images and numbers: generic pointers, sub-groups, collective

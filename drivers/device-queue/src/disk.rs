@@ -42,6 +42,7 @@ fn hash(bytes: &[u8]) -> u128 {
 }
 
 /// The facts that a compiled program depends on.
+#[derive(PartialEq, Eq)]
 pub struct Key(String);
 
 impl Key {

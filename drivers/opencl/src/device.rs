@@ -93,6 +93,7 @@ pub struct Device {
     pub(crate) features: OpenClFeatures,
     /// `CL_DEVICE_VENDOR_ID`.
     vendor_number: Option<u32>,
+    halves: bool,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
     pub(crate) out_of_order: bool,
@@ -159,6 +160,7 @@ impl VendorDevice for Device {
     fn text_features(&self) -> TextFeatures {
         TextFeatures {
             doubles: self.features.doubles,
+            halves: self.halves,
             wide_atomics: self.features.wide_atomics,
             // The compiler that reads a program here takes it, and the vendor's may not.
             optional_language: false,
@@ -443,6 +445,7 @@ pub(crate) fn describe(
             properties,
             features,
             vendor_number,
+            halves: has("cl_khr_fp16"),
             build,
             out_of_order,
             queues: OnceLock::new(),

@@ -99,6 +99,7 @@ impl Answer {
             // Only a processor's own program needs it.
             private_bytes: 0,
             has_barriers: kernel.has_barriers,
+            sub_group_size: None,
             reaches_beyond: kernel.reaches_beyond,
         };
         told.bytes += kernel_info.bytes();

@@ -46,6 +46,7 @@ impl VendorDevice for Device {
         let has = |bit: u16| self.takes.0 & bit != 0;
         TextFeatures {
             doubles: has(Takes::DOUBLES),
+            halves: has(Takes::HALVES),
             wide_atomics: has(Takes::WIDE_ATOMICS),
             optional_language: has(Takes::OPTIONAL_LANGUAGE),
             vendor_number: None,

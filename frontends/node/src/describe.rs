@@ -111,7 +111,8 @@ fn takes(device: &Device, kernels: &str) -> Takes {
     Takes(takes)
 }
 
-/// What a device's compiler has of OpenCL C: this machine's compiler for native code has all of it.
+/// What a device's compiler has of OpenCL C: this machine's compiler for native code has all of it, and `half` arithmetic if the
+/// processor has.
 fn text_features(device: &Device) -> u16 {
     let features = device.text_features();
     let bits = [
@@ -121,7 +122,9 @@ fn text_features(device: &Device) -> u16 {
     ];
     let is_native = device.driver().runs_native_code();
     let bits = bits.into_iter().filter(|(has, _)| *has || is_native);
-    bits.fold(0, |all, (_, bit)| all | bit)
+    let has_half = features.halves || is_native && quipu_clc::has_half();
+    let halves = if has_half { Takes::HALVES } else { 0 };
+    bits.fold(halves, |all, (_, bit)| all | bit)
 }
 
 #[cfg(test)]

@@ -70,6 +70,21 @@ const ATOMICS: cl_device_atomic_capabilities = CL_DEVICE_ATOMIC_ORDER_RELAXED
 const LEAST_ATOMICS: cl_device_atomic_capabilities =
     CL_DEVICE_ATOMIC_ORDER_RELAXED | CL_DEVICE_ATOMIC_SCOPE_WORK_GROUP;
 
+/// The most sub-groups of a work-group on processors, where a kernel takes ballots: each has as many work-items as a ballot bits.
+const MOST_SUB_GROUPS: cl_uint = MOST_ITEMS as cl_uint / 128;
+
+/// What processors have of sub-groups.
+const SUB_GROUP_EXTENSIONS: [&str; 8] = [
+    "cl_khr_subgroup_extended_types",
+    "cl_khr_subgroup_non_uniform_vote",
+    "cl_khr_subgroup_ballot",
+    "cl_khr_subgroup_non_uniform_arithmetic",
+    "cl_khr_subgroup_shuffle",
+    "cl_khr_subgroup_shuffle_relative",
+    "cl_khr_subgroup_clustered_reduce",
+    "cl_khr_subgroup_rotate",
+];
+
 /// Optional features of devices with all of OpenCL C 3.0.
 const LANGUAGE_FEATURES: [&str; 7] = [
     "__opencl_c_subgroups",
@@ -198,10 +213,11 @@ impl Device {
     }
 
     /// What its compiler has of the language beyond what all have. That for processors has all of it.
-    fn features(&self) -> TextFeatures {
+    pub(crate) fn features(&self) -> TextFeatures {
         match self.is_native() {
             true => TextFeatures {
                 doubles: true,
+                halves: quipu_clc::has_half(),
                 wide_atomics: true,
                 optional_language: true,
                 ..self.core.text_features()
@@ -257,8 +273,15 @@ impl Device {
         if features.doubles {
             names.push("cl_khr_fp64");
         }
+        if features.halves {
+            names.push("cl_khr_fp16");
+        }
         if features.optional_language {
             names.push("cl_khr_subgroups");
+        }
+        if self.is_native() {
+            names.extend(SUB_GROUP_EXTENSIONS);
+            names.push("cl_khr_extended_bit_ops");
         }
         if self.has_images() {
             names.extend(IMAGE_EXTENSIONS);
@@ -344,7 +367,7 @@ impl Device {
                 answer.value::<cl_uint>(if features.doubles { 2 } else { 0 })
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
-                answer.value::<cl_uint>(0)
+                answer.value::<cl_uint>(if features.halves { 8 } else { 0 })
             }
             CL_DEVICE_MAX_CLOCK_FREQUENCY => {
                 answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
@@ -376,7 +399,11 @@ impl Device {
                 false => LEAST_FP,
             }),
             CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features.doubles { FP } else { NO_FP }),
-            CL_DEVICE_HALF_FP_CONFIG => answer.value(NO_FP),
+            CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features.halves, self.is_native()) {
+                (true, true) => CL_FP_DENORM | LEAST_FP | CL_FP_FMA,
+                (true, false) => LEAST_FP,
+                _ => NO_FP,
+            }),
             CL_DEVICE_ERROR_CORRECTION_SUPPORT => answer.truth(false),
             CL_DEVICE_PROFILING_TIMER_RESOLUTION => answer.value(1_usize),
             CL_DEVICE_ENDIAN_LITTLE => answer.truth(cfg!(target_endian = "little")),
@@ -495,13 +522,13 @@ impl Device {
             CL_DEVICE_NODE_MASK_KHR => answer.value::<cl_uint>(0),
             CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT
             | CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT
-            // There is no other sub-group of a work-group that one could wait for.
+            // There is no other sub-group of a work-group that one could wait for, unless a kernel takes ballots or names a size.
             | CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS => {
                 answer.truth(features.optional_language)
             }
-            // A work-group is one sub-group.
             CL_DEVICE_MAX_NUM_SUB_GROUPS => {
-                answer.value::<cl_uint>(features.optional_language.into())
+                let most = if self.is_native() { MOST_SUB_GROUPS } else { 1 };
+                answer.value::<cl_uint>(if features.optional_language { most } else { 0 })
             }
             CL_DEVICE_IMAGE_SUPPORT => answer.truth(self.has_images()),
             CL_DEVICE_IMAGE2D_MAX_WIDTH | CL_DEVICE_IMAGE2D_MAX_HEIGHT if self.has_images() => {

@@ -670,26 +670,38 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
             let given = given.filter(|given| (1..=3).contains(&given.len()));
             given.ok_or(Code(CL_INVALID_VALUE))
         };
-        // A work-group is one sub-group.
+        // A work-group is one sub-group, unless the kernel has smaller ones.
+        let least = kernel.code().info.sub_group_size;
+        let least = least.map(|items| (items as usize).max(1));
+        let items = |of: &[usize]| of.iter().copied().fold(1_usize, usize::saturating_mul);
         match name {
             CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE => {
-                let items = given()?
-                    .iter()
-                    .copied()
-                    .fold(1_usize, usize::saturating_mul);
-                answer.value(items)
+                let items = items(given()?);
+                answer.value(least.map_or(items, |least| least.min(items)))
             }
             CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE => {
-                given()?;
-                answer.value(1_usize)
+                let items = items(given()?);
+                answer.value(least.map_or(1, |least| items.div_ceil(least)))
             }
             CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT => {
                 let required = kernel.code().info.required_local_size;
                 let required = required.map(|size| size.map(|size| size as usize));
-                let local = match given()? {
-                    [1] => required.unwrap_or([device.most_items_along()[0], 1, 1]),
-                    [_] => [0; 3],
-                    _ => return fail(CL_INVALID_VALUE),
+                let [count] = given()? else {
+                    return fail(CL_INVALID_VALUE);
+                };
+                let most = device.most_items_along()[0];
+                let wanted = match least {
+                    Some(least) => count.saturating_mul(least),
+                    None if *count == 1 => most,
+                    None => 0,
+                };
+                let local = match required {
+                    Some(size) => {
+                        let there = least.map_or(1, |least| items(&size).div_ceil(least));
+                        if there == *count { size } else { [0; 3] }
+                    }
+                    None if (1..=most).contains(&wanted) => [wanted, 1, 1],
+                    None => [0; 3],
                 };
                 let dimensions = size / size_of::<usize>();
                 let is_whole = size.is_multiple_of(size_of::<usize>());
@@ -702,7 +714,10 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                     false => answer.slice(&local[..dimensions]),
                 }
             }
-            CL_KERNEL_MAX_NUM_SUB_GROUPS => answer.value(1_usize),
+            CL_KERNEL_MAX_NUM_SUB_GROUPS => {
+                let most = device.most_items();
+                answer.value(least.map_or(1, |least| most.div_ceil(least)))
+            }
             // None is wanted by an attribute.
             CL_KERNEL_COMPILE_NUM_SUB_GROUPS => answer.value(0_usize),
             _ => fail(CL_INVALID_VALUE),

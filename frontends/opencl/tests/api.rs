@@ -847,7 +847,9 @@ fn a_work_group_is_one_sub_group() {
     // SAFETY: the function of that name is of this type.
     let ask: cl_icd::clGetKernelSubGroupInfo_t = unsafe { std::mem::transmute(address) };
     let kernel = setup.kernel("kernel void k(global int *to) { *to = 1; }", "k");
-    let ask = |name, given: &[usize], room: usize| {
+    let eight = "__attribute__((intel_reqd_sub_group_size(8))) kernel void k() {}";
+    let of_eight = setup.kernel(eight, "k");
+    let ask_of = |kernel, name, given: &[usize], room: usize| {
         let mut answer = [7_usize; 3];
         // SAFETY: so many numbers, and room for so many.
         let code = unsafe {
@@ -864,8 +866,16 @@ fn a_work_group_is_one_sub_group() {
         };
         (code, answer)
     };
+    let ask = |name, given: &[usize], room| ask_of(kernel, name, given, room);
     let done = |one| (CL_SUCCESS, [one, 7, 7]);
     let bad = (CL_INVALID_VALUE, [7; 3]);
+    for (name, given, wanted) in [
+        (CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, 20, 8),
+        (CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, 20, 3),
+        (CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, 3, 24),
+    ] {
+        assert_eq!(ask_of(of_eight, name, &[given], 1), done(wanted));
+    }
     assert_eq!(
         ask(CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &[8, 4], 1),
         done(32)

@@ -114,6 +114,18 @@ fn a_device_says_what_its_own_compiler_has() {
     );
     assert!(!has("cl_khr_subgroups"), "{extensions}");
     assert!(text_of(own, CL_DEVICE_EXTENSIONS).contains("cl_khr_subgroups"));
+    // Its numbers of 16 bits are what it says of them, as ours are.
+    for device in [own, other] {
+        let extensions = text_of(device, CL_DEVICE_EXTENSIONS);
+        let has_half = extensions.split(' ').any(|one| one == "cl_khr_fp16");
+        let config = asked::<cl_device_fp_config>(device, CL_DEVICE_HALF_FP_CONFIG);
+        assert_eq!(config & CL_FP_INF_NAN != 0, has_half, "{extensions}");
+        let width = asked::<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF);
+        assert_eq!(width > 0, has_half);
+    }
+    let ours = text_of(own, CL_DEVICE_EXTENSIONS);
+    assert_eq!(ours.contains("cl_khr_fp16"), quipu_clc::has_half());
+    assert!(ours.contains("cl_khr_subgroup_ballot"), "{ours}");
     for question in [
         CL_DEVICE_GENERIC_ADDRESS_SPACE_SUPPORT,
         CL_DEVICE_WORK_GROUP_COLLECTIVE_FUNCTIONS_SUPPORT,
@@ -121,7 +133,7 @@ fn a_device_says_what_its_own_compiler_has() {
         assert_eq!(asked::<cl_bool>(own, question), 1);
         assert_eq!(asked::<cl_bool>(other, question), 0);
     }
-    assert_eq!(asked::<cl_uint>(own, CL_DEVICE_MAX_NUM_SUB_GROUPS), 1);
+    assert_eq!(asked::<cl_uint>(own, CL_DEVICE_MAX_NUM_SUB_GROUPS), 32);
     assert_eq!(asked::<cl_uint>(other, CL_DEVICE_MAX_NUM_SUB_GROUPS), 0);
     let numbers = [own, other].map(|device| asked::<cl_uint>(device, CL_DEVICE_VENDOR_ID));
     assert!(!numbers.contains(&0x5150), "{numbers:x?}");

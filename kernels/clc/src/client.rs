@@ -94,6 +94,15 @@ pub fn takes_spirv() -> bool {
     tools().is_some_and(|tools| tools.translator.is_some()) && compiler().is_some()
 }
 
+/// True if this machine's processor makes numbers of 16 bits of those of 32 bits, and back: what arithmetic of `half` takes.
+#[must_use]
+pub fn has_half() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("f16c");
+    #[cfg(not(target_arch = "x86_64"))]
+    cfg!(target_arch = "aarch64")
+}
+
 /// What there is of LLVM on the machine.
 fn tools() -> Option<&'static Tools> {
     static TOOLS: OnceLock<Option<Tools>> = OnceLock::new();
@@ -201,12 +210,12 @@ pub(crate) fn describe(
     is_wide: bool,
 ) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
-    let key = match is_whole(source) {
+    let whole = || match is_whole(source) {
         true => Some(source.to_owned()),
         false => preprocessed(tools, source, None, options),
     };
     let said = format!("{options:?} {is_wide}");
-    let key = key.map(|text| Key::new(identity(tools), &said, &text));
+    let key = || whole().map(|text| Key::new(identity(tools), &said, &text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
@@ -214,7 +223,7 @@ pub(crate) fn describe(
         library: cache_folder(),
         is_wide,
     };
-    Described::of(ask(key.as_ref(), &request, &[])?)
+    Described::of(ask_unchanged(key, &request)?)
 }
 
 /// The bitcode of a text that is to be linked with others, and warnings. The headers are files that it may include, by their names.
@@ -243,23 +252,25 @@ pub(crate) fn unit(
         ];
         options.splice(0..0, folders);
     }
-    let text = match is_whole(source) {
+    let whole = || match is_whole(source) {
         true => Some(source.to_owned()),
         false => preprocessed(tools, source, file.as_deref(), &options),
     };
-    // Where the headers lie for the moment makes no difference.
-    let text = text.map(|text| match place {
-        Some(place) => text.replace(&place.display().to_string(), ""),
-        None => text,
-    });
-    let key = text.map(|text| Key::new(identity(tools), &said, &text));
+    let key = || {
+        // Where the headers lie for the moment makes no difference.
+        let text = whole().map(|text| match place {
+            Some(place) => text.replace(&place.display().to_string(), ""),
+            None => text,
+        });
+        text.map(|text| Key::new(identity(tools), &said, &text))
+    };
     let request = Request::Unit {
         tools: tools.clone(),
         source: source.to_owned(),
-        file,
-        options,
+        file: file.clone(),
+        options: options.clone(),
     };
-    as_unit(ask(key.as_ref(), &request, &[])?)
+    as_unit(ask_unchanged(key, &request)?)
 }
 
 /// The name of a text in a folder with its headers: one that no text includes.
@@ -431,6 +442,26 @@ fn preprocessed(
 
 /// What the compiler answers to a request: from disk if it was asked before with the key. Without one nothing is kept.
 fn ask(key: Option<&Key>, request: &Request, bytes: &[u8]) -> Result<(Answer, Vec<u8>), ClcError> {
+    ask_and_keep(key, request, bytes, || true)
+}
+
+/// What the compiler answers to a request about a text. The compiler reads the files that the text includes after `key` has read
+/// them, so the answer is kept only if they still have the same key then.
+fn ask_unchanged(
+    key: impl Fn() -> Option<Key>,
+    request: &Request,
+) -> Result<(Answer, Vec<u8>), ClcError> {
+    let first = key();
+    ask_and_keep(first.as_ref(), request, &[], || key() == first)
+}
+
+/// As [`ask`]; the answer is kept if `is_right` says so afterwards.
+fn ask_and_keep(
+    key: Option<&Key>,
+    request: &Request,
+    bytes: &[u8],
+    is_right: impl FnOnce() -> bool,
+) -> Result<(Answer, Vec<u8>), ClcError> {
     let kept = key.and_then(|key| Some((cache_folder()?, key)));
     if let Some((folder, key)) = &kept
         && let Some(kept) = disk::load(folder, key)
@@ -454,6 +485,7 @@ fn ask(key: Option<&Key>, request: &Request, bytes: &[u8]) -> Result<(Answer, Ve
         Answer::Failed(text) => return Err(ClcError::Failed(text)),
         _ => {}
     }
+    let kept = kept.filter(|_| is_right());
     if let Some(Err(error)) = kept.map(|(folder, key)| disk::store(&folder, key, &output.stdout)) {
         tracing::debug!(%error, "a compiled program is not kept");
     }

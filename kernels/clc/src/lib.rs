@@ -43,10 +43,10 @@ mod run;
 mod spirv;
 
 pub use client::{
-    ClcError, cache_folder, compiler_program, is_available, kernels_there, set_compiler,
+    ClcError, cache_folder, compiler_program, has_half, is_available, kernels_there, set_compiler,
     takes_spirv,
 };
-pub use compiler::{NO_IMAGES, Output, serve_compiler};
+pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
 #[cfg(feature = "core")]
 pub use description::{describe, describe_by_driver, describe_parts};
 pub use image::Image;

@@ -43,6 +43,8 @@ pub struct KernelInfo {
     /// Bytes of memory that each work-item has of its own, for arrays and structures that are no registers; zero if that is
     /// not known.
     pub private_bytes: u64,
+    /// Work-items of a sub-group, at most; none if a sub-group is the whole work-group.
+    pub sub_group_size: Option<u32>,
     /// True if work-items of a group wait for each other.
     pub has_barriers: bool,
     /// True if it prints, or may follow a pointer that it finds in memory: what it touches is more than its parameters.

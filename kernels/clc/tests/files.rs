@@ -34,7 +34,7 @@ fn a_program_is_read_anew_where_a_file_has_changed_that_it_includes() {
     for condition in [
         "#if 1",
         "#if __OPENCL_VERSION__ >= 300",
-        "#ifndef cl_khr_fp16",
+        "#ifdef cl_khr_fp16",
         "#ifdef cl_khr_fp64",
         "#if __OPENCL_C_VERSION__ == 120",
         "#ifdef __IMAGE_SUPPORT__",

@@ -17,6 +17,10 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
             printf(\"%zu %td %zx %s %c %%\\n\", (size_t)5000000000ul, (ptrdiff_t)-5000000000l, (size_t)n, \"text\", 'c');
             printf(\"%v16hhu\\n\", (uchar16)(255));
         }
+        kernel void halves(int n) {
+            half2 v = (half2)(n, -0.25h);
+            printf(\"%f|%v2hg|%v4hf|%a\\n\", v.x / 4.0h, v, (half4)(1.5h, -2.0h, n, 0.0h), (half)0.5h);
+        }
         kernel void lines(int n) {
             int i = get_global_id(0);
             printf(\"<%d %v8hld %d>\\n\", i, (int8)(i * n), i);
@@ -44,6 +48,13 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
         &["255"; 16].join(","),
     ];
     assert_eq!(forms.lines().collect::<Vec<_>>(), wanted);
+    if quipu_clc::has_half() {
+        let halves = printed(|| run("halves", 0..1));
+        assert_eq!(
+            halves,
+            "10.500000|42,-0.25|1.500000,-2.000000,42.000000,0.000000|0x1p-1\n"
+        );
+    }
     // From several threads at once.
     let lines = printed(|| {
         std::thread::scope(|scope| {

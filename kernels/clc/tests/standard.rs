@@ -160,31 +160,29 @@ fn what_is_written_through_a_cast_is_written() {
 }
 
 #[test]
-fn sub_groups_of_a_size_that_a_work_group_may_not_have_are_refused_by_name() {
-    let of = |attributes: &str, body: &str| {
-        let attributes = format!("__attribute__((intel_reqd_sub_group_size(8))) {attributes}");
+fn sub_groups_that_are_too_large_for_ballots_are_refused_by_name() {
+    let of = |size: u32, body: &str| {
         let text = format!(
-            "uint number(void) {{ return get_sub_group_local_id(); }}
-             {attributes} kernel void named(global uint *x) {{ x[get_global_id(0)] = {body}; }}
-             kernel void other(global uint *x) {{ x[get_global_id(0)] = number(); }}"
+            "__attribute__((intel_reqd_sub_group_size({size}))) kernel void named(global uint *x) {{ x[get_global_id(0)] = {body}; }}"
         );
         Program::new(&text, "-cl-std=CL3.0")
     };
     if program("kernel void k() {}").is_none() {
         return;
     }
-    match of("", "number()").unwrap_err() {
+    match of(256, "sub_group_ballot(1).x").unwrap_err() {
         ClcError::Refused(log) => {
             assert!(
-                log.contains("'named'") && log.contains("8 work-items"),
+                log.contains("'named'") && log.contains("256 work-items"),
                 "{log}"
             );
         }
         error => panic!("{error}"),
     }
-    // A work-group of eight is one sub-group of eight; and a kernel may ask for no sub-group at all.
-    of("__attribute__((reqd_work_group_size(4, 2, 1)))", "number()").unwrap();
-    of("", "7").unwrap();
+    for (size, body) in [(128, "sub_group_ballot(1).x"), (256, "sub_group_any(1)")] {
+        let kernels = of(size, body).unwrap();
+        assert_eq!(kernels.kernels()[0].sub_group_size, Some(size));
+    }
 }
 
 #[test]

@@ -122,6 +122,10 @@ pub const EMPTY_MEMORY: u64 = 16384;
 /// The feature that both sides agree on: the node sends what kernels print ([`Printed`](message::Printed)).
 pub const PRINTED: u64 = 32768;
 
+/// The feature that both sides agree on: devices say whether their compilers have `half` arithmetic
+/// ([`Takes::HALVES`](message::Takes::HALVES)).
+pub const HALVES: u64 = 65536;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -138,7 +142,8 @@ pub const FEATURES: u64 = compression::LZ4
     | IMAGES
     | TEXT_FEATURES
     | EMPTY_MEMORY
-    | PRINTED;
+    | PRINTED
+    | HALVES;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

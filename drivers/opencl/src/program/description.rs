@@ -117,6 +117,7 @@ fn kernel_info(device: &Device, kernel: &Kernel) -> Result<KernelInfo> {
         private_bytes: 0,
         // OpenCL does not say.
         has_barriers: true,
+        sub_group_size: None,
         reaches_beyond: true,
         name,
     })

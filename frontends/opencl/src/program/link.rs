@@ -311,7 +311,7 @@ pub(crate) unsafe extern "C" fn compile_program(
         let options = unsafe { options_of(options) };
         let codes = [CL_INVALID_COMPILER_OPTIONS, CL_COMPILE_PROGRAM_FAILURE];
         let result = program.make(&numbers, &options, codes, || {
-            let options = program.with_truth_of_images(&options);
+            let options = program.with_truth_of_devices(&options);
             Ok(Made::Object(program.compile(&numbers, &options, &headers)?))
         });
         // SAFETY: the program gave the function to be called so.

@@ -397,7 +397,7 @@ impl Program {
             (_, Some(Read::Text { source, options })) => (source, &**options),
             _ => (&self.source, options),
         };
-        let used = &self.with_truth_of_images(used);
+        let used = &self.with_truth_of_devices(used);
         let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
         self.make(numbers, options, codes, || {
             let built = match (&self.origin, binary.and_then(Read::linkable)) {
@@ -417,13 +417,25 @@ impl Program {
         devices.any(|device| device.is_native())
     }
 
-    /// Options with what has the compiler not say that there are images, where a device of the context has none.
-    fn with_truth_of_images(&self, options: &str) -> String {
+    /// Options with what has the compiler not say that there are images or `half` arithmetic, where a device of the context has
+    /// none.
+    fn with_truth_of_devices(&self, options: &str) -> String {
         let devices = &self.context.devices;
-        match devices.iter().all(|device| device.has_images()) {
-            true => options.to_owned(),
-            false => format!("{options} {}", quipu_clc::NO_IMAGES),
+        let mut options = options.to_owned();
+        let absent = [
+            (
+                devices.iter().all(|device| device.has_images()),
+                quipu_clc::NO_IMAGES,
+            ),
+            (
+                devices.iter().all(|device| device.features().halves),
+                quipu_clc::NO_HALF,
+            ),
+        ];
+        for (_, option) in absent.iter().filter(|(has, _)| !has) {
+            options.extend([" ", option]);
         }
+        options
     }
 }
 

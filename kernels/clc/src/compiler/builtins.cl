@@ -17,6 +17,8 @@ typedef ulong size_t;
     typedef T T##8 __attribute__((ext_vector_type(8))); \
     typedef T T##16 __attribute__((ext_vector_type(16)));
 SIZES(char) SIZES(uchar) SIZES(short) SIZES(ushort) SIZES(int) SIZES(uint) SIZES(long) SIZES(ulong) SIZES(float) SIZES(double)
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+SIZES(half)
 
 // The numbers that clang and SPIR-V's translators have for them.
 typedef enum memory_scope {
@@ -113,6 +115,7 @@ OVER void write_mem_fence(uint flags) { __atomic_thread_fence(__ATOMIC_RELEASE);
     OVER void prefetch(const __global T *from, size_t n) {}
 #define COPIES(T) COPY(T) COPY(T##2) COPY(T##3) COPY(T##4) COPY(T##8) COPY(T##16)
 COPIES(char) COPIES(uchar) COPIES(short) COPIES(ushort) COPIES(int) COPIES(uint) COPIES(long) COPIES(ulong) COPIES(float) COPIES(double)
+COPIES(half)
 
 // clang has them in generic memory, and its header where a work-item has its own.
 OVER void wait_group_events(int count, event_t *events) { __q_barrier(); }
@@ -528,7 +531,7 @@ CHOOSE(int, int, uint) CHOOSE(uint, int, uint) CHOOSE(long, long, ulong) CHOOSE(
 CHOOSE(float, int, uint) CHOOSE(double, long, ulong)
 #endif
 
-#ifdef PART_memory
+#if defined(PART_memory) || defined(PART_half)
 // Vectors in memory that need not be aligned as vectors are.
 #define LOAD(T, S, n) \
     OVER T##n vload##n(size_t i, const S T *p) { T##n r; p += i * n; for (int k = 0; k < n; k++) r[k] = p[k]; return r; }
@@ -536,6 +539,8 @@ CHOOSE(float, int, uint) CHOOSE(double, long, ulong)
     OVER void vstore##n(T##n v, size_t i, S T *p) { p += i * n; for (int k = 0; k < n; k++) p[k] = v[k]; }
 #define LOADS(T, S) LOAD(T, S, 2) LOAD(T, S, 3) LOAD(T, S, 4) LOAD(T, S, 8) LOAD(T, S, 16)
 #define STORES(T, S) STORE(T, S, 2) STORE(T, S, 3) STORE(T, S, 4) STORE(T, S, 8) STORE(T, S, 16)
+#endif
+#ifdef PART_memory
 #define IN_MEMORY(T) \
     LOADS(T, __global) LOADS(T, __local) LOADS(T, __private) LOADS(T, __constant) STORES(T, __global) STORES(T, __local) STORES(T, __private)
 IN_MEMORY(char) IN_MEMORY(uchar) IN_MEMORY(short) IN_MEMORY(ushort) IN_MEMORY(int) IN_MEMORY(uint) IN_MEMORY(long) IN_MEMORY(ulong)
@@ -543,8 +548,7 @@ IN_MEMORY(float) IN_MEMORY(double)
 #endif
 
 #ifdef PART_half
-// Numbers of 16 bits in memory: they are read as wider ones, and written rounded.
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+// Numbers of 16 bits in memory: they are read as wider ones, and written rounded. `half.cl` goes on with what else there is of them.
 enum { TO_NEAREST, TO_ZERO, UP, DOWN };
 OVER ushort __q_half(double a, int way) {
     ulong bits = __builtin_astype(a, ulong), m = bits & 0xffffffffffffful;
@@ -998,19 +1002,25 @@ CALLED(void, write_i, "write.i", , image i, int4 c, int4 v) {
 // Reads without a sampler: `c` is how the name has the coordinate, `at` the coordinate as four numbers.
 #define READ_BARE(id, type, c, C, at, axes) \
     NAMED(READS, float4, bare_f_##id, "_Z11read_imagef" type c, (image i, C p)) { return read_fi(i, PLAIN, at, axes); } \
+    NAMED(READS, half4, bare_h_##id, "_Z11read_imageh" type c, (image i, C p)) { return as_halves(read_fi(i, PLAIN, at, axes)); } \
     NAMED(READS, int4, bare_i_##id, "_Z11read_imagei" type c, (image i, C p)) { return read_ii(i, PLAIN, at, axes); } \
     NAMED(READS, uint4, bare_u_##id, "_Z12read_imageui" type c, (image i, C p)) { return as_uint4(read_ii(i, PLAIN, at, axes)); }
 #define READ_BY_SAMPLER(id, type, ci, CI, ati, cf, CF, atf, axes) \
     NAMED(READS, float4, s_ff_##id, "_Z11read_imagef" type "11ocl_sampler" cf, (image i, uint s, CF p)) { return read_ff(i, s, atf, axes); } \
     NAMED(READS, float4, s_fi_##id, "_Z11read_imagef" type "11ocl_sampler" ci, (image i, uint s, CI p)) { return read_fi(i, s, ati, axes); } \
+    NAMED(READS, half4, s_hf_##id, "_Z11read_imageh" type "11ocl_sampler" cf, (image i, uint s, CF p)) { return as_halves(read_ff(i, s, atf, axes)); } \
+    NAMED(READS, half4, s_hi_##id, "_Z11read_imageh" type "11ocl_sampler" ci, (image i, uint s, CI p)) { return as_halves(read_fi(i, s, ati, axes)); } \
     NAMED(READS, int4, s_if_##id, "_Z11read_imagei" type "11ocl_sampler" cf, (image i, uint s, CF p)) { return read_if(i, s, atf, axes); } \
     NAMED(READS, int4, s_ii_##id, "_Z11read_imagei" type "11ocl_sampler" ci, (image i, uint s, CI p)) { return read_ii(i, s, ati, axes); } \
     NAMED(READS, uint4, s_uf_##id, "_Z12read_imageui" type "11ocl_sampler" cf, (image i, uint s, CF p)) { return as_uint4(read_if(i, s, atf, axes)); } \
     NAMED(READS, uint4, s_ui_##id, "_Z12read_imageui" type "11ocl_sampler" ci, (image i, uint s, CI p)) { return as_uint4(read_ii(i, s, ati, axes)); }
 #define WRITE(id, type, c, C, at, again) \
     NAMED(, void, write_f_##id, "_Z12write_imagef" type c "Dv4_f", (image i, C p, float4 v)) { write_f(i, at, v); } \
+    NAMED(, void, write_h_##id, "_Z12write_imageh" type c "Dv4_Dh", (image i, C p, half4 v)) { \
+        write_f(i, at, __builtin_convertvector(v, float4)); } \
     NAMED(, void, write_i_##id, "_Z12write_imagei" type c again, (image i, C p, int4 v)) { write_i(i, at, v); } \
     NAMED(, void, write_u_##id, "_Z13write_imageui" type c "Dv4_j", (image i, C p, uint4 v)) { write_i(i, at, as_int4(v)); }
+#define as_halves(x) __builtin_convertvector(x, half4)
 #define as_uint4(x) ((uint4)__builtin_astype(x, uint4))
 #define as_int4(x) ((int4)__builtin_astype(x, int4))
 

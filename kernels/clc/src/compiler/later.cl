@@ -42,7 +42,43 @@ IN_GENERIC(ulong) IN_GENERIC(float) IN_GENERIC(double)
 #define SHUFFLE_EACH(T, U) SHUFFLES(T, U, 2) SHUFFLES(T, U, 4) SHUFFLES(T, U, 8) SHUFFLES(T, U, 16)
 SHUFFLE_EACH(char, uchar) SHUFFLE_EACH(uchar, uchar) SHUFFLE_EACH(short, ushort) SHUFFLE_EACH(ushort, ushort)
 SHUFFLE_EACH(int, uint) SHUFFLE_EACH(uint, uint) SHUFFLE_EACH(long, ulong) SHUFFLE_EACH(ulong, ulong)
-SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong)
+SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong) SHUFFLE_EACH(half, ushort)
+#endif
+
+#ifdef PART_bits
+// Integer dot products, with and without a sum that stays within bounds.
+#define DOT(R, A, B, W, low, high) \
+    OVER R dot(A##4 a, B##4 b) { \
+        return (R)((int)a.x * (int)b.x + (int)a.y * (int)b.y + (int)a.z * (int)b.z + (int)a.w * (int)b.w); } \
+    OVER R dot_acc_sat(A##4 a, B##4 b, R c) { W r = (W)dot(a, b) + (W)c; return r < low ? (R)low : r > high ? (R)high : (R)r; }
+DOT(uint, uchar, uchar, ulong, 0, 4294967295ul) DOT(int, char, char, long, -2147483648l, 2147483647l)
+DOT(int, uchar, char, long, -2147483648l, 2147483647l) DOT(int, char, uchar, long, -2147483648l, 2147483647l)
+#define PACKED(name, R, A, B) \
+    OVER R dot_4x8packed_##name(uint a, uint b) { return dot(__builtin_astype(a, A##4), __builtin_astype(b, B##4)); } \
+    OVER R dot_acc_sat_4x8packed_##name(uint a, uint b, R c) { \
+        return dot_acc_sat(__builtin_astype(a, A##4), __builtin_astype(b, B##4), c); }
+PACKED(uu_uint, uint, uchar, uchar) PACKED(ss_int, int, char, char) PACKED(us_int, int, uchar, char) PACKED(su_int, int, char, uchar)
+
+// Some bits of a number.
+#define FIELD_VECTOR(n, T, S, U) \
+    OVER T##n bitfield_insert(T##n a, T##n b, uint from, uint count) { \
+        T##n r; for (int k = 0; k < n; k++) r[k] = bitfield_insert((T)a[k], (T)b[k], from, count); return r; } \
+    OVER S##n bitfield_extract_signed(T##n a, uint from, uint count) { \
+        S##n r; for (int k = 0; k < n; k++) r[k] = bitfield_extract_signed((T)a[k], from, count); return r; } \
+    OVER U##n bitfield_extract_unsigned(T##n a, uint from, uint count) { \
+        U##n r; for (int k = 0; k < n; k++) r[k] = bitfield_extract_unsigned((T)a[k], from, count); return r; }
+#define FIELD(T, S, U, bits) \
+    OVER T bitfield_insert(T a, T b, uint from, uint count) { \
+        ulong mask = (count < 64 ? (1ul << count) - 1 : ~0ul) << (from & 63); \
+        return (T)(((ulong)a & ~mask) | (((ulong)b << (from & 63)) & mask)); } \
+    OVER S bitfield_extract_signed(T a, uint from, uint count) { \
+        return count == 0 ? (S)0 : (S)((long)((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
+    OVER U bitfield_extract_unsigned(T a, uint from, uint count) { \
+        return count == 0 ? (U)0 : (U)(((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
+    OVER T bit_reverse(T a) { return (T)__builtin_elementwise_bitreverse((U)a); } MAP1(bit_reverse, T, T) \
+    FIELD_VECTOR(2, T, S, U) FIELD_VECTOR(3, T, S, U) FIELD_VECTOR(4, T, S, U) FIELD_VECTOR(8, T, S, U) FIELD_VECTOR(16, T, S, U)
+FIELD(char, char, uchar, 8) FIELD(uchar, char, uchar, 8) FIELD(short, short, ushort, 16) FIELD(ushort, short, ushort, 16)
+FIELD(int, int, uint, 32) FIELD(uint, int, uint, 32) FIELD(long, long, ulong, 64) FIELD(ulong, long, ulong, 64)
 #endif
 
 #ifdef PART_c11
@@ -93,7 +129,7 @@ SHUFFLE_EACH(float, uint) SHUFFLE_EACH(double, ulong)
     OVER void atomic_flag_clear(volatile S atomic_int *p) { __opencl_atomic_store(p, 0, memory_order_seq_cst, SCOPE); }
 #define BY_PLACE(S) \
     WHOLE(int, atomic_int, S) WHOLE(uint, atomic_uint, S) WHOLE(long, atomic_long, S) WHOLE(ulong, atomic_ulong, S) \
-    ANY_TYPE(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) FLAG(S) MIXED(S)
+    ANY_TYPE(float, atomic_float, S) ADDS(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) ADDS(double, atomic_double, S) FLAG(S) MIXED(S)
 BY_PLACE(__generic) BY_PLACE(__global) BY_PLACE(__local)
 OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope scope) {
     switch (order) {
@@ -122,20 +158,24 @@ OVER uint get_fence(GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE 
 OVER uint get_fence(const GENERIC void *p) { return SPACE_OF(p) ? CLK_LOCAL_MEM_FENCE : CLK_GLOBAL_MEM_FENCE; }
 #endif
 
-#ifdef PART_collective
-// Collective functions of a work-group, and of a sub-group, which is the whole of it.
-//
-// Each work-item writes its own slot, all wait, the first one computes, and all wait again. The result is written by one
-// work-item after a barrier, and read after the next: so those who read it are through before another is written.
+#if defined(PART_collective) || defined(PART_sub_group)
+// What collective functions exchange: a slot of 8 bytes for each work-item of the work-group.
 PURE ulong *__q_slots(void);
-PURE ulong *__q_result(void);
 #define OWN (((size_t)__q_lid2() * __q_info(7) + __q_lid1()) * __q_info(6) + __q_lid0())
 #define ALL (__q_info(6) * __q_info(7) * __q_info(8))
 #define SLOT(T, i) (*(T *)(__q_slots() + (i)))
-#define RESULT(T) (*(T *)__q_result())
 #define PLUS(a, b) ((a) + (b))
 #define LESS(a, b) ((b) < (a) ? (b) : (a))
 #define MORE(a, b) ((a) < (b) ? (b) : (a))
+#endif
+
+#ifdef PART_collective
+// Collective functions of a work-group. Those of a sub-group are in `sub_groups.cl`.
+//
+// Each work-item writes its own slot, all wait, the first one computes, and all wait again. The result is written by one
+// work-item after a barrier, and read after the next: so those who read it are through before another is written.
+PURE ulong *__q_result(void);
+#define RESULT(T) (*(T *)__q_result())
 
 #define SHARED(prefix, T) \
     OVER T prefix##broadcast(T x, size_t from) { \
@@ -158,7 +198,7 @@ PURE ulong *__q_result(void);
 #define TYPES(prefix) \
     REDUCTIONS(prefix, int, (-2147483647 - 1), 2147483647) REDUCTIONS(prefix, uint, 0u, 4294967295u) \
     REDUCTIONS(prefix, long, (-9223372036854775807l - 1), 9223372036854775807l) REDUCTIONS(prefix, ulong, 0ul, 18446744073709551615ul) \
-    REDUCTIONS(prefix, float, -(float)__builtin_inf(), (float)__builtin_inf()) REDUCTIONS(prefix, double, -__builtin_inf(), __builtin_inf())
+    REDUCTIONS(prefix, half, -(half)__builtin_inff(), (half)__builtin_inff()) REDUCTIONS(prefix, float, -(float)__builtin_inf(), (float)__builtin_inf()) REDUCTIONS(prefix, double, -__builtin_inf(), __builtin_inf())
 #define VOTES(prefix) \
     OVER int prefix##any(int x) { return prefix##reduce_max((uint)(x != 0)); } \
     OVER int prefix##all(int x) { return prefix##reduce_min((uint)(x != 0)); }
@@ -166,32 +206,5 @@ TYPES(work_group_) VOTES(work_group_)
 #define AT(T) SHARED(work_group_, T) \
     OVER T work_group_broadcast(T x, size_t i, size_t j) { return work_group_broadcast(x, j * __q_info(6) + i); } \
     OVER T work_group_broadcast(T x, size_t i, size_t j, size_t k) { return work_group_broadcast(x, (k * __q_info(7) + j) * __q_info(6) + i); }
-AT(int) AT(uint) AT(long) AT(ulong) AT(float) AT(double)
-
-// The sub-group.
-OVER uint get_sub_group_size(void) { return (uint)ALL; }
-OVER uint get_max_sub_group_size(void) { return (uint)ALL; }
-OVER uint get_num_sub_groups(void) { return 1; }
-OVER uint get_enqueued_num_sub_groups(void) { return 1; }
-OVER uint get_sub_group_id(void) { return 0; }
-OVER uint get_sub_group_local_id(void) { return (uint)OWN; }
-OVER void sub_group_barrier(uint flags) { __q_barrier(); }
-OVER void sub_group_barrier(uint flags, memory_scope scope) { __q_barrier(); }
-TYPES(sub_group_) VOTES(sub_group_)
-#define OF_SUB_GROUP(T) OVER T sub_group_broadcast(T x, uint from) { return work_group_broadcast(x, (size_t)from); }
-OF_SUB_GROUP(int) OF_SUB_GROUP(uint) OF_SUB_GROUP(long) OF_SUB_GROUP(ulong) OF_SUB_GROUP(float) OF_SUB_GROUP(double)
-
-// What another work-item has: it is looked at between two barriers. Where there is none of that number, each has its own.
-#define FROM(T, name, B, from) \
-    OVER T sub_group_##name(T x, B by) { \
-        SLOT(T, OWN) = x; __q_barrier(); size_t i = from; T r = SLOT(T, i < ALL ? i : OWN); __q_barrier(); return r; }
-#define TURNED(T) \
-    OVER T sub_group_clustered_rotate(T x, int by, uint size) { \
-        SLOT(T, OWN) = x; __q_barrier(); size_t i = (OWN & ~(size_t)(size - 1)) | ((OWN + (size_t)by) & (size - 1)); \
-        T r = SLOT(T, i < ALL ? i : OWN); __q_barrier(); return r; }
-#define SHUFFLES_OF(T) \
-    FROM(T, shuffle, uint, by) FROM(T, shuffle_xor, uint, OWN ^ by) FROM(T, shuffle_up, uint, OWN - by) FROM(T, shuffle_down, uint, OWN + by) \
-    FROM(T, rotate, int, ((long)OWN + by % (long)ALL + (long)ALL) % (long)ALL) TURNED(T)
-SHUFFLES_OF(char) SHUFFLES_OF(uchar) SHUFFLES_OF(short) SHUFFLES_OF(ushort) SHUFFLES_OF(int) SHUFFLES_OF(uint) SHUFFLES_OF(long)
-SHUFFLES_OF(ulong) SHUFFLES_OF(float) SHUFFLES_OF(double)
+AT(int) AT(uint) AT(long) AT(ulong) AT(half) AT(float) AT(double)
 #endif

@@ -16,7 +16,9 @@ use std::process::{Command, Stdio};
 const TEXT: &str = concat!(
     include_str!("single.cl"),
     include_str!("builtins.cl"),
-    include_str!("later.cl")
+    include_str!("half.cl"),
+    include_str!("later.cl"),
+    include_str!("sub_groups.cl")
 );
 
 /// The name of a function of the language whose mangled name this is: `sqrt` of `_Z4sqrtf`.
@@ -51,27 +53,27 @@ fn parts_with(mangled: &str) -> Vec<String> {
         "get_work_dim",
     ];
     const RELATIONAL: [&str; 5] = ["any", "all", "select", "bitselect", "signbit"];
-    let parts: &[&str] = if let Some(to) = name.strip_prefix("convert_") {
+    // `Dh` is the type `half`. A function's own name that has the letters only has one more part looked into.
+    let is_of_half = || {
+        mangled.contains("Dh")
+            || name.starts_with("convert_half")
+            || name == "nan" && mangled.ends_with('t')
+    };
+    let parts: &[&str] = if let Some(to) = name.strip_prefix("convert_").filter(|_| !is_of_half()) {
         let of = to.split('_').next().unwrap_or_default();
         return vec![format!(
             "convert {}",
             of.trim_end_matches(|c: char| c.is_ascii_digit())
         )];
-    } else if name.starts_with("vload") || name.starts_with("vstore") {
-        match name.contains("_half") {
-            true => &["half"],
-            false => &["memory"],
-        }
     } else if name.trim_start_matches("__q_").starts_with("async_")
         || ["wait_group_events", "prefetch"].contains(&name)
     {
         &["async"]
     } else if OF_SPACES.contains(&name) || name == "get_fence" {
         &["spaces"]
-    } else if name.contains("sub_group_")
-        || name.contains("sub_groups")
-        || name.starts_with("work_group_") && name != "work_group_barrier"
-    {
+    } else if name.contains("sub_group_") || name.contains("sub_groups") {
+        &["sub_group"]
+    } else if name.starts_with("work_group_") && name != "work_group_barrier" {
         &["collective"]
     } else if name.starts_with("shuffle") {
         &["shuffle"]
@@ -84,12 +86,22 @@ fn parts_with(mangled: &str) -> Vec<String> {
         .any(|start| name.starts_with(start))
     {
         &["image"]
+    } else if is_of_half() || name == HALF_OF_DOUBLE {
+        &["half"]
+    } else if name.starts_with("vload") || name.starts_with("vstore") {
+        &["memory"]
     } else if name.starts_with("get_") || WORK.contains(&name) {
         &["work"]
     } else if INTEGER.contains(&name) || name == "upsample" {
         &["integer"]
     } else if RELATIONAL.contains(&name) || name.starts_with("is") {
         &["relational"]
+    } else if ["bitfield_", "bit_reverse", "dot_"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        || name == "dot" && (mangled.contains("Dv4_h") || mangled.contains("Dv4_c"))
+    {
+        &["bits"]
     } else if ["max", "min", "clamp"].contains(&name) {
         &["math", "integer"]
     } else {
@@ -97,6 +109,9 @@ fn parts_with(mangled: &str) -> Vec<String> {
     };
     parts.iter().map(|part| (*part).to_owned()).collect()
 }
+
+/// The function that makes a `half` of a `double`.
+pub(super) const HALF_OF_DOUBLE: &str = "__q_half_of";
 
 /// What the names of functions begin with that are called, and not inlined: see the part of images.
 pub(super) const CALLED: &str = "quipu.image.";

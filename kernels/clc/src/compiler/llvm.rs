@@ -277,6 +277,7 @@ functions! {
     LLVMGetAsString(value: Value, length: *mut usize) -> *const c_char;
     LLVMConstStringInContext(context: Context, text: *const c_char, length: c_uint, without_zero: c_int) -> Value;
     LLVMDoubleTypeInContext(context: Context) -> Type;
+    LLVMHalfTypeInContext(context: Context) -> Type;
     LLVMBuildCall2(builder: Builder, of: Type, function: Value, arguments: *const Value, count: c_uint, name: *const c_char) -> Value;
     LLVMGetDefaultTargetTriple() -> *mut c_char;
     LLVMGetHostCPUName() -> *mut c_char;
@@ -321,6 +322,7 @@ pub(crate) mod op {
     pub(crate) const SEXT: i32 = 32;
     pub(crate) const FP_TO_UI: i32 = 33;
     pub(crate) const FP_TO_SI: i32 = 34;
+    pub(crate) const FP_TRUNC: i32 = 37;
     pub(crate) const FP_EXT: i32 = 38;
     pub(crate) const PTR_TO_INT: i32 = 39;
     pub(crate) const INT_TO_PTR: i32 = 40;

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `tools` | which clang, libLLVM and linker there are |
 //! | `llvm` | libLLVM's C interface |
-//! | `builtins.cl`, `later.cl` | the language's built-in functions |
+//! | `builtins.cl`, `later.cl`, `sub_groups.cl` | the language's built-in functions |
 //! | `single.cl` | mathematical functions of `float` |
+//! | `half.cl` | functions of `half` |
 //! | `library` | links the built-in functions that a program uses |
 //! | `translate` | SPIR-V, by the machine's translator |
 //! | `print` | `printf` by the C library's |
@@ -13,6 +14,7 @@
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
 //! | `neighbours` | gathers that ask whether one read does |
+//! | `half` | numbers of 16 bits |
 //! | `division` | whole numbers that are divided many at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |
@@ -26,6 +28,7 @@
 //! `Unit` makes of a text.
 
 mod division;
+mod half;
 mod library;
 mod llvm;
 mod neighbours;
@@ -40,7 +43,7 @@ mod words;
 mod workgroup;
 
 pub(crate) use object::Scratch;
-pub use program::NO_IMAGES;
+pub use program::{NO_HALF, NO_IMAGES};
 pub(crate) use program::{clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
 pub(crate) use workgroup::{ENTRY, place_of_arguments};

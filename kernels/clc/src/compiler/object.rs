@@ -2,6 +2,7 @@
 
 use super::llvm::*;
 use super::tools::Tools;
+use super::workgroup::sub_groups;
 use super::{Fault, Output, division, library, llvm, neighbours, variables, workgroup};
 use crate::metadata::Layout;
 use std::ffi::CStr;
@@ -121,11 +122,7 @@ pub(super) fn compile(
 ) -> Result<(Layout, Vec<u8>), Fault> {
     load_llvm(tools, Step::Compile)?;
     let context = LLVMContextCreate();
-    let module = parse(context, bitcode)?;
-    let machine = host_machine(module)?;
-    let function = module
-        .function(kernel)
-        .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
+    let (module, machine, function) = resolved(context, bitcode, kernel, local_size)?;
     library::name_mathematics(module);
     for other in module.functions() {
         if other != function && LLVMIsDeclaration(other) == 0 {
@@ -170,6 +167,35 @@ pub(super) fn compile(
         return Ok((layout, emitted(machine, module, ASSEMBLY)?.to_vec()));
     }
     Ok((layout, link(tools, emitted(machine, module, OBJECT)?)?))
+}
+
+/// A kernel of a program, of which it is known how large its sub-groups are, and whether their work-items meet at the same places.
+fn resolved(
+    context: Context,
+    bitcode: &[u8],
+    kernel: &str,
+    local_size: Option<[u32; 3]>,
+) -> Result<(Module, Machine, Value), Fault> {
+    let mut are_apart = false;
+    loop {
+        let module = parse(context, bitcode)?;
+        let machine = host_machine(module)?;
+        let function = module
+            .function(kernel)
+            .ok_or_else(|| Fault::Failed(format!("the program has no kernel '{kernel}'")))?;
+        if !sub_groups::resolve(context, function, local_size, are_apart) {
+            return Ok((module, machine, function));
+        }
+        module.run(
+            "function(instcombine<no-verify-fixpoint>,early-cse<memssa>,simplifycfg,adce)",
+            machine,
+        )?;
+        // Results are known to be the same for all only where all are together, and where they are depends on that.
+        if are_apart || !sub_groups::are_apart(function) {
+            return Ok((module, machine, function));
+        }
+        are_apart = true;
+    }
 }
 
 /// Makes the variables that the kernels of a program share.

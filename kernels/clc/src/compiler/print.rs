@@ -50,8 +50,13 @@ fn parts(format: &str) -> Vec<Part> {
             return parts;
         };
         let stars = flags.matches('*').count();
-        // `hl` says that elements are as large as `int` and `float`, which is nothing that C says.
-        let length = if length == "hl" { "" } else { length };
+        // `hl` says that elements are as large as `int` and `float`, and `h` that they are `half`, which C does not say.
+        let is_float = "aefg".contains(conversion.to_ascii_lowercase());
+        let length = match length {
+            "hl" => "",
+            "h" if is_float => "",
+            length => length,
+        };
         let one = format!("%{flags}{length}{conversion}");
         parts.push(match count {
             Some(count) => Part::Vector {
@@ -219,7 +224,7 @@ mod tests {
         let one = |text: &str, takes| Part::One(text.to_owned(), takes);
         let text = |text: &str| Part::Text(text.to_owned());
         assert_eq!(
-            parts("a %d %% %-*.3hhx|%v4hlf%5.2v2hd%s"),
+            parts("a %d %% %-*.3hhx|%v4hlf%5.2v2hd%s%v2hg"),
             [
                 text("a "),
                 one("%d", 1),
@@ -241,6 +246,12 @@ mod tests {
                     stars: 0
                 },
                 one("%s", 1),
+                Part::Vector {
+                    element: "%g".to_owned(),
+                    count: 2,
+                    is_signed: false,
+                    stars: 0
+                },
             ]
         );
         assert_eq!(parts("100%"), [text("100"), text("%")]);

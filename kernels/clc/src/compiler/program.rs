@@ -8,7 +8,11 @@
 
 use super::llvm::*;
 use super::tools::Tools;
-use super::{Answer, Fault, division, library, llvm, object, print, variables, words, workgroup};
+use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
+use super::workgroup::{BARRIER, MEETING};
+use super::{
+    Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup,
+};
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
@@ -90,11 +94,9 @@ pub(super) fn read(
         .iter()
         .map(|kernel| described(context, *kernel))
         .collect();
-    for ((kernel, name), described) in kernels.iter().zip(&names).zip(&described) {
-        refuse_sub_group_size(*kernel, name, described)?;
-    }
     print::lower(context, module);
     division::make_safe(context, module);
+    half::of_doubles(context, module);
     library::link(context, module, tools, folder, is_wide)?;
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
@@ -135,6 +137,7 @@ pub(super) fn read(
         info.reaches_beyond |= workgroup::uses(function, &shared);
         info.local_bytes = workgroup::local_bytes(module, function, layout);
         info.private_bytes = workgroup::private_bytes(function, layout);
+        info.sub_group_size = sub_group_size(context, function, name)?;
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -187,13 +190,47 @@ fn with_plain_images(context: Context, module: Module) -> Result<Module, Fault> 
     Ok(changed)
 }
 
+/// The extensions and features of the language that all programs have, beside `half` arithmetic.
+const EXTENSIONS: [&str; 24] = [
+    "cl_clang_storage_class_specifiers",
+    "cl_khr_fp64",
+    "__opencl_c_fp64",
+    "cl_khr_global_int32_base_atomics",
+    "cl_khr_global_int32_extended_atomics",
+    "cl_khr_local_int32_base_atomics",
+    "cl_khr_local_int32_extended_atomics",
+    "cl_khr_int64_base_atomics",
+    "__opencl_c_generic_address_space",
+    "__opencl_c_program_scope_global_variables",
+    "__opencl_c_work_group_collective_functions",
+    "__opencl_c_subgroups",
+    "cl_khr_subgroups",
+    "__opencl_c_atomic_order_acq_rel",
+    "__opencl_c_atomic_order_seq_cst",
+    "__opencl_c_atomic_scope_device",
+    "__opencl_c_atomic_scope_all_devices",
+    "cl_khr_int64_extended_atomics",
+    "cl_khr_byte_addressable_store",
+    "__opencl_c_images",
+    "__opencl_c_read_write_images",
+    "__opencl_c_3d_image_writes",
+    "cl_khr_3d_image_writes",
+    "cl_khr_depth_images",
+];
+
 /// An option that has a program not be told of images (`__IMAGE_SUPPORT__`): for devices that have none. It is spelt as
 /// clang's own header has such.
 pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 
+/// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for devices that have none.
+pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
+
 /// clang, told all of a text but what to make of it and where it is. What it makes depends on this alone, so whoever looks for
 /// files that a text includes tells it the same.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
+    let has_half = !options.iter().any(|option| option == NO_HALF);
+    let extensions = EXTENSIONS.iter().chain(has_half.then_some(&"cl_khr_fp16"));
+    let extensions: String = extensions.map(|name| format!(",+{name}")).collect();
     let mut command = Command::new(&tools.clang);
     command.args([
         "-x",
@@ -209,31 +246,43 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         command.arg("-cl-std=CL1.2");
     }
     command
-        .args(options.iter().any(|option| option == NO_IMAGES).then_some("-U__IMAGE_SUPPORT__"))
+        .args(
+            options
+                .iter()
+                .any(|option| option == NO_IMAGES)
+                .then_some("-U__IMAGE_SUPPORT__"),
+        )
         // The version of the standard, whichever that of the language is.
         .arg("-D__OPENCL_VERSION__=300")
-        .args(["-fno-builtin-printf", "-fno-math-errno", "-fno-strict-aliasing", "-gline-tables-only", "-cl-kernel-arg-info"])
-        .args(["-fno-color-diagnostics", "-Xclang", "-cl-ext=-all,+cl_clang_storage_class_specifiers,+cl_khr_fp64,+__opencl_c_fp64,+cl_khr_global_int32_base_atomics,\
-            +cl_khr_global_int32_extended_atomics,+cl_khr_local_int32_base_atomics,+cl_khr_local_int32_extended_atomics,\
-            +cl_khr_int64_base_atomics,\
-            +__opencl_c_generic_address_space,+__opencl_c_program_scope_global_variables,+__opencl_c_work_group_collective_functions,+__opencl_c_subgroups,+cl_khr_subgroups,+__opencl_c_atomic_order_acq_rel,+__opencl_c_atomic_order_seq_cst,\
-            +__opencl_c_atomic_scope_device,+__opencl_c_atomic_scope_all_devices,+cl_khr_int64_extended_atomics,+cl_khr_byte_addressable_store,\
-             +__opencl_c_images,+__opencl_c_read_write_images,+__opencl_c_3d_image_writes,+cl_khr_3d_image_writes,\
-             +cl_khr_depth_images"])
+        .args([
+            "-fno-builtin-printf",
+            "-fno-math-errno",
+            "-fno-strict-aliasing",
+            "-gline-tables-only",
+            "-cl-kernel-arg-info",
+        ])
+        .args(["-fno-color-diagnostics", "-Xclang"])
+        .arg(format!("-cl-ext=-all{extensions}"))
         .args(options);
     command
 }
 
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
-/// clang has it as an extension.
+/// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let mut versions = options
         .iter()
         .rev()
         .filter_map(|option| option.strip_prefix("-cl-std="));
     let is_old = matches!(versions.next(), Some("cl1.0" | "cl1.1"));
-    let enabled = "#pragma OPENCL EXTENSION cl_clang_storage_class_specifiers : enable\n";
-    let enabled = if is_old { enabled } else { "" };
+    let has_half = !options.iter().any(|option| option == NO_HALF);
+    let extensions = [
+        (is_old, "cl_clang_storage_class_specifiers"),
+        (has_half, "cl_khr_fp16"),
+    ];
+    let enabled = extensions.iter().filter(|(is_wanted, _)| *is_wanted);
+    let enabled = enabled.map(|(_, name)| format!("#pragma OPENCL EXTENSION {name} : enable\n"));
+    let enabled: String = enabled.collect();
     // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     format!("{enabled}#line 1 \"program\"\n{source}")
@@ -307,8 +356,6 @@ struct Described {
     names: Vec<String>,
     qualifiers: Vec<String>,
     required: Option<[u32; 3]>,
-    /// The size that its sub-groups must have.
-    sub_group_size: Option<u64>,
     attributes: Vec<String>,
 }
 
@@ -342,10 +389,8 @@ fn described(context: Context, kernel: Value) -> Described {
             attributes.push(format!("{name}({x},{y},{z})"));
         }
     }
-    // The translator of SPIR-V calls the execution mode SubgroupSize so, too.
-    const SUB_GROUP_SIZE: &str = "intel_reqd_sub_group_size";
-    let sub_group_size = numbers(SUB_GROUP_SIZE).first().copied();
-    attributes.extend(sub_group_size.map(|size| format!("{SUB_GROUP_SIZE}({size})")));
+    let sub_group_size = numbers(REQUIRED_SIZE).first().copied();
+    attributes.extend(sub_group_size.map(|size| format!("{REQUIRED_SIZE}({size})")));
     if let [of, signed] = operands("vec_type_hint")[..] {
         let name = type_name(of.ty(), signed.number() == Some(1));
         attributes.extend(name.map(|name| format!("vec_type_hint({name})")));
@@ -369,39 +414,20 @@ fn described(context: Context, kernel: Value) -> Described {
             [x, y, z] => Some([x as u32, y as u32, z as u32]),
             _ => None,
         },
-        sub_group_size,
         attributes,
     }
 }
 
-/// Refuses a kernel that wants sub-groups of a size which its work-groups may not have, for a work-group is one sub-group. A
-/// kernel that calls no function of sub-groups cannot tell.
-fn refuse_sub_group_size(kernel: Value, name: &str, known: &Described) -> Result<(), Fault> {
-    let Some(size) = known.sub_group_size else {
-        return Ok(());
-    };
-    let items = known.required.map(|size| size.map(u64::from));
-    if items.is_some_and(|items| items.iter().product::<u64>() == size)
-        || !calls_sub_groups(kernel, &mut BTreeSet::new())
-    {
-        return Ok(());
+/// The size of a kernel's sub-groups, if they are not whole work-groups. A ballot has a bit for each work-item.
+fn sub_group_size(context: Context, kernel: Value, name: &str) -> Result<Option<u32>, Fault> {
+    let size = sub_groups::size(context, kernel);
+    match size.filter(|size| *size > BALLOT_BITS && sub_groups::takes_ballots(kernel)) {
+        Some(size) => Err(Fault::Refused(format!(
+            "error: kernel '{name}' wants sub-groups of {size} work-items, and takes ballots, which are of {BALLOT_BITS}; leave the \
+             size open, or have it be {BALLOT_BITS} at most"
+        ))),
+        None => Ok(size.and_then(|size| u32::try_from(size).ok())),
     }
-    Err(Fault::Refused(format!(
-        "error: kernel '{name}' wants sub-groups of {size} work-items, which is not supported on processors: there a sub-group is \
-         the whole work-group; give it reqd_work_group_size({size}, 1, 1) as well, or leave the size open"
-    )))
-}
-
-/// True if a function calls one of sub-groups, itself or by others.
-fn calls_sub_groups(function: Value, seen: &mut BTreeSet<Value>) -> bool {
-    let instructions = blocks(function).into_iter().flat_map(Block::instructions);
-    let calls = instructions.filter(|one| one.opcode() == Some(op::CALL));
-    let called = calls.filter_map(|call| LLVMIsAFunction(LLVMGetCalledValue(call)).some());
-    let called: Vec<Value> = called.filter(|called| seen.insert(*called)).collect();
-    called.into_iter().any(|called| {
-        library::plain(&called.name()).is_some_and(|name| name.contains("sub_group"))
-            || calls_sub_groups(called, seen)
-    })
 }
 
 /// The name of a number or vector in OpenCL C.
@@ -616,7 +642,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
     let has_barriers = blocks(function)
         .into_iter()
         .flat_map(Block::instructions)
-        .any(|instruction| instruction.callee().as_deref() == Some("__q_barrier"));
+        .any(|instruction| matches!(instruction.callee().as_deref(), Some(BARRIER | MEETING)));
     let reaches_beyond = blocks(function)
         .into_iter()
         .flat_map(Block::instructions)
@@ -628,6 +654,7 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         attributes: known.attributes,
         local_bytes: 0,
         private_bytes: 0,
+        sub_group_size: None,
         has_barriers,
         reaches_beyond,
     }
@@ -670,7 +697,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_left_out() {
         assert_eq!(
-            text_for("\u{feff}int a;", &[]),
+            text_for("\u{feff}int a;", &[NO_HALF.to_owned()]),
             "#line 1 \"program\"\nint a;"
         );
     }

@@ -51,6 +51,8 @@ impl Takes {
     pub const OPTIONAL_LANGUAGE: u16 = 512;
     /// The bits that say more of OpenCL C: with [`TEXT_FEATURES`](crate::TEXT_FEATURES) alone.
     pub const TEXT_FEATURES: u16 = Self::DOUBLES | Self::WIDE_ATOMICS | Self::OPTIONAL_LANGUAGE;
+    /// OpenCL C with arithmetic of 16 bits: with [`HALVES`](crate::HALVES) alone.
+    pub const HALVES: u16 = 1024;
     /// All bits that stand for something.
     pub const ALL: u16 = Self::OPENCL_C
         | Self::MODULE
@@ -59,7 +61,8 @@ impl Takes {
         | Self::PARTS
         | Self::SPIRV
         | Self::IMAGES
-        | Self::TEXT_FEATURES;
+        | Self::TEXT_FEATURES
+        | Self::HALVES;
 
     /// Those of the bits that say something to who has agreed on these features.
     #[must_use]
@@ -68,6 +71,7 @@ impl Takes {
             (crate::PARTS, Self::PARTS | Self::SPIRV),
             (crate::IMAGES, Self::IMAGES),
             (crate::TEXT_FEATURES, Self::TEXT_FEATURES),
+            (crate::HALVES, Self::HALVES),
         ];
         let lacking = bits.iter().filter(|(feature, _)| features & feature == 0);
         Self(lacking.fold(self.0, |takes, (_, bits)| takes & !bits))

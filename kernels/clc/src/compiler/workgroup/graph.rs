@@ -7,13 +7,18 @@ use crate::compiler::llvm::*;
 use std::collections::HashMap;
 
 /// The function by which work-items of a group wait for each other.
-pub(super) const BARRIER: &str = "__q_barrier";
+pub(in crate::compiler) const BARRIER: &str = "__q_barrier";
+
+/// The function by which work-items of a group meet that have come to it: all of them, or, where they are apart, some.
+pub(in crate::compiler) const MEETING: &str = "__q_meet";
 
 /// How a node ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// All work-items of the group wait for each other, and go on in another node.
     Barrier,
+    /// The work-items that are together meet, and go on in another node.
+    Meeting,
     /// A branch or switch; none where the graph assumes which way it goes.
     Branch(Option<Value>),
     /// The work-item is through.
@@ -73,8 +78,13 @@ impl Graph {
             let mut node = new();
             for instruction in block.instructions() {
                 home.insert(instruction, nodes.len());
-                if instruction.callee().as_deref() == Some(BARRIER) {
-                    node.end = End::Barrier;
+                let stops = match instruction.callee().as_deref() {
+                    Some(BARRIER) => Some(End::Barrier),
+                    Some(MEETING) => Some(End::Meeting),
+                    _ => None,
+                };
+                if let Some(end) = stops {
+                    node.end = end;
                     node.next = vec![nodes.len() + 1];
                     nodes.push(std::mem::replace(&mut node, new()));
                 } else if instruction.opcode() == Some(op::PHI) {
@@ -162,6 +172,11 @@ impl Graph {
             }
         }
         reached
+    }
+
+    /// True if work-items stop at the end of a node.
+    pub(super) fn stops(&self, at: usize) -> bool {
+        matches!(self.nodes[at].end, End::Barrier | End::Meeting)
     }
 
     /// What a phi becomes where `from` comes before its node.

@@ -18,7 +18,9 @@
 //! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
 //! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
 //! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
-//! 9. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
+//! 9. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
+//!    stop and go on by itself.
+//! 10. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
 mod access;
 mod common;
@@ -26,6 +28,7 @@ mod emit;
 mod graph;
 mod guard;
 mod private;
+pub(super) mod sub_groups;
 mod uniform;
 mod unroll;
 mod variables;
@@ -37,6 +40,7 @@ pub(super) use access::switches_by_memory;
 use emit::Emitter;
 pub(crate) use emit::place_of_arguments;
 use graph::Graph;
+pub(super) use graph::{BARRIER, MEETING};
 use std::collections::HashMap;
 pub(super) use unroll::keep_loops;
 

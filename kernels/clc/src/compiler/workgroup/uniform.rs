@@ -77,6 +77,19 @@ impl Divergence {
         this
     }
 
+    /// Where nothing is known to be the same: work-items of a group are apart.
+    pub(super) fn apart(graph: &Graph) -> Self {
+        let all = graph.nodes.iter();
+        Self {
+            values: all
+                .flat_map(|node| node.phis.iter().chain(&node.body))
+                .copied()
+                .collect(),
+            nodes: vec![true; graph.nodes.len()],
+            parted: Vec::new(),
+        }
+    }
+
     /// True if a value may differ within a group.
     pub(super) fn differs(&self, value: Value) -> bool {
         self.values.contains(&value)

@@ -1,6 +1,6 @@
 //! What is kept between nodes: variables, where they are alive, and what is made again instead of being kept.
 
-use super::graph::{End, Graph, Loop};
+use super::graph::{BARRIER, End, Graph, Loop, MEETING};
 use super::uniform::Divergence;
 use crate::compiler::llvm::*;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(super) fn is_leaf(value: Value) -> bool {
         Some(op::ALLOCA) => true,
         Some(op::CALL) => value
             .callee()
-            .is_some_and(|name| name.starts_with("__q_") && name != super::graph::BARRIER),
+            .is_some_and(|name| name.starts_with("__q_") && ![BARRIER, MEETING].contains(&&*name)),
         _ => false,
     }
 }

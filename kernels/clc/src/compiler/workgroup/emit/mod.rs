@@ -8,9 +8,12 @@
 //! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of which the optimiser makes
 //! registers. Where a region begins, homes are filled from where the variables were kept; where it ends, they are kept.
 
+mod apart;
 mod nodes;
 mod strips;
 
+use self::apart::Apart;
+pub(super) use self::apart::are_apart;
 use super::access::{Registers, cyclic, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
@@ -82,6 +85,9 @@ pub(super) struct Emitter {
     /// What collective functions exchange: 8 bytes for each work-item, and a result of so many.
     slots: Value,
     result: Value,
+    /// What sub-groups exchange: two results for each work-item, and where those are that may be apart.
+    results: Value,
+    states: Value,
     /// What a version keeps for each work-item and group, and the most that any does.
     per_item: u64,
     fixed: u64,
@@ -110,6 +116,8 @@ struct Version<'a> {
     private: HashMap<Value, Value>,
     /// A byte for each work-item that is through while others are not, if there may be any.
     through: Option<Value>,
+    /// Where each work-item is, if they do not all meet at the same places.
+    apart: Option<Apart>,
     next_outer: Value,
     next_inner: Value,
 }
@@ -251,6 +259,8 @@ impl Emitter {
             side_by_side: SideBySide::of(kernel, layout),
             slots: Value::NULL,
             result: Value::NULL,
+            results: Value::NULL,
+            states: Value::NULL,
             per_item: 0,
             fixed: 0,
             most: (0, 0),
@@ -495,6 +505,8 @@ impl Emitter {
             "__q_place_of_kept" => self.spill,
             "__q_slots" => self.slots,
             "__q_result" => self.result,
+            "__q_results" => self.results,
+            "__q_states" => self.states,
             _ => {
                 let index = LLVMGetOperand(call, 0).number().unwrap_or(0) as usize;
                 self.info[index.min(NUMBERS - 1)]
@@ -648,13 +660,21 @@ impl Emitter {
         self.current = None;
         (self.per_item, self.fixed) = (0, 0);
         let loops = graph.loops();
-        let differs = Divergence::of(graph, &loops);
-        let mut cuts = cuts(graph, &loops, &differs);
+        let mut differs = Divergence::of(graph, &loops);
+        let are_apart = apart::are_apart(graph, &differs);
+        let mut cuts = match are_apart {
+            true => apart::cuts(graph),
+            false => cuts(graph, &loops, &differs),
+        };
+        if are_apart {
+            differs = Divergence::apart(graph);
+        }
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
         let variables = Variables::of(graph, &loops, &differs);
-        for of in loops.iter().map(|of| of.with_ways_out(graph)) {
+        let together = loops.iter().filter(|_| !are_apart);
+        for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
             let common = Common::of(graph, of, &differs, &variables);
             let Some(after) = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side)
@@ -699,6 +719,7 @@ impl Emitter {
             outer: HashMap::new(),
             private: HashMap::new(),
             through: None,
+            apart: None,
             next_outer: self.alloca(number, false),
             next_inner: self.alloca(number, false),
             graph,
@@ -751,13 +772,24 @@ impl Emitter {
         if calls("__q_result") {
             self.result = self.alloca(self.int(64), false);
         }
+        if calls("__q_results") {
+            self.results = self.kept_array(LLVMArrayType2(self.int(64), 2));
+        }
+        if are_apart || calls("__q_states") {
+            self.states = self.kept_array(number);
+            self.clear(self.states, number);
+        }
         // At a barrier that is not known to be come to by all, some may be through already.
         let is_parted = |at: &usize| {
             reached[*at] && graph.nodes[*at].end == End::Barrier && version.differs.nodes[*at]
         };
-        if (0..graph.nodes.len()).any(|at| is_parted(&at)) {
+        if are_apart {
+            let places = self.kept_array(number);
+            self.clear(places, number);
+            version.apart = Some(Apart::new(graph, &targets, places));
+        } else if (0..graph.nodes.len()).any(|at| is_parted(&at)) {
             let through = self.kept_array(self.int(8));
-            self.clear(through);
+            self.clear(through, self.int(8));
             version.through = Some(through);
         }
 
@@ -766,28 +798,32 @@ impl Emitter {
             .chain(targets.iter().copied())
             .map(|target| (target, self.block("region")))
             .collect();
-        LLVMBuildBr(self.builder, starts[&0]);
+        let first = if are_apart { dispatch } else { starts[&0] };
+        LLVMBuildBr(self.builder, first);
         for (target, start) in &starts {
             self.go_on(*start);
             self.outer_region(&mut version, *target)?;
             LLVMBuildBr(self.builder, dispatch);
         }
         self.go_on(dispatch);
-        let next = self.load(number, version.next_outer);
-        let switch = LLVMBuildSwitch(self.builder, next, after, targets.len() as u32);
-        for target in &targets {
-            LLVMAddCase(switch, self.narrow(*target as u64), starts[target]);
+        if let Some(apart) = &version.apart {
+            self.next_of_those_apart(apart, &starts, after);
+        } else {
+            let next = self.load(number, version.next_outer);
+            let switch = LLVMBuildSwitch(self.builder, next, after, targets.len() as u32);
+            for target in &targets {
+                LLVMAddCase(switch, self.narrow(*target as u64), starts[target]);
+            }
         }
         self.most = (self.most.0.max(self.per_item), self.most.1.max(self.fixed));
         Ok(())
     }
 
-    /// Sets a byte of each work-item to zero.
-    fn clear(&self, bytes: Value) {
-        let items = LLVMBuildCast(self.builder, op::TRUNC, self.count, self.int(32), UNNAMED);
-        let each = self.count(items, 1);
-        let byte = self.at(self.int(8), bytes, self.extended(each.number));
-        LLVMBuildStore(self.builder, LLVMConstInt(self.int(8), 0, 0), byte);
+    /// Sets a number of each work-item to zero.
+    fn clear(&self, numbers: Value, of: Type) {
+        let each = self.count(self.narrowed(self.count), 1);
+        let place = self.at(of, numbers, self.extended(each.number));
+        LLVMBuildStore(self.builder, LLVMConstInt(of, 0, 0), place);
         self.counted(&each, None);
     }
 
@@ -819,7 +855,7 @@ fn is_atomic(access: Value) -> bool {
 /// Where all work-items of a group, or of a strip, stop.
 fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize, usize), Cut> {
     let mut cuts = BTreeMap::new();
-    let is_barrier = |at: &usize| graph.nodes[*at].end == End::Barrier;
+    let is_barrier = |at: &usize| graph.stops(*at);
     let reached = graph.reached();
     for at in (0..graph.nodes.len()).filter(|at| reached[*at]) {
         if is_barrier(&at) {

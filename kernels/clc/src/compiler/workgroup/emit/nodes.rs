@@ -308,7 +308,7 @@ impl Emitter {
                 });
             }
             match node.end {
-                End::Barrier | End::Branch(None) => {
+                End::Barrier | End::Meeting | End::Branch(None) => {
                     LLVMBuildBr(self.builder, ways[0]);
                 }
                 End::Branch(Some(branch)) => {
@@ -373,10 +373,16 @@ impl Emitter {
                 }
                 Some(Cut::Outer) => {
                     LLVMBuildStore(self.builder, leave, version.next_inner);
+                    if let Some(apart) = &version.apart {
+                        self.go_apart(apart, apart.order.get(&stop), item);
+                    }
                     LLVMBuildStore(self.builder, number, version.next_outer);
                 }
                 None => {
                     LLVMBuildStore(self.builder, leave, version.next_inner);
+                    if let Some(apart) = &version.apart {
+                        self.go_apart(apart, None, item);
+                    }
                     if let Some(through) = version.through {
                         let one = LLVMConstInt(self.int(8), 1, 0);
                         self.keep(one, self.int(8), through, item.in_group, item);

@@ -278,6 +278,9 @@ impl Emitter {
             LLVMBuildCondBr(self.builder, is_through, item.latch, going);
             self.go_on(going);
         }
+        if let Some(apart) = &version.apart {
+            self.only_those_here(apart, start, &item);
+        }
         for variable in &alive {
             let value = version.variables.all[*variable].value();
             let now = match taken.get(variable) {
