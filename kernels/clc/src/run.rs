@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -398,8 +398,8 @@ impl Variables {
     }
 }
 
-/// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a
-/// file for as long as it takes to load it. Neither is open afterwards.
+/// Code that is loaded: from a file without a name where the system has such and lets this process make and find one, else from
+/// a file for as long as it takes to load it. Neither is open afterwards.
 struct Loaded {
     library: libloading::Library,
 }
@@ -410,18 +410,20 @@ impl Loaded {
         mathematics();
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (path, file) = match nameless(object, number) {
-            Some((path, file)) => (path, Some(file)),
-            None => (named(object, number)?, None),
-        };
         // SAFETY: the code was made by the compiler, and has no initialisers.
-        let library = unsafe { libloading::Library::new(&path) };
-        if file.is_none() {
-            let _ = std::fs::remove_file(&path);
-        }
-        Ok(Self {
-            library: library.map_err(|error| not_loaded(&error))?,
-        })
+        let load = |path: &Path| unsafe { libloading::Library::new(path) };
+        // Where `/proc` is not mounted, nothing finds a file without a name.
+        let of_nameless = nameless(object, number).and_then(|(path, _file)| load(&path).ok());
+        let library = match of_nameless {
+            Some(library) => library,
+            None => {
+                let path = named(object, number)?;
+                let loaded = load(&path);
+                let _ = std::fs::remove_file(&path);
+                loaded.map_err(|error| not_loaded(&error))?
+            }
+        };
+        Ok(Self { library })
     }
 }
 
