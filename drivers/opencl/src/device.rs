@@ -91,6 +91,8 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// The optional features of its compiler.
     pub(crate) features: OpenClFeatures,
+    /// `CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT`.
+    non_uniform_blocks: bool,
     /// `CL_DEVICE_VENDOR_ID`.
     vendor_number: Option<u32>,
     /// Everything that compiled programs depend on.
@@ -162,6 +164,7 @@ impl VendorDevice for Device {
             wide_atomics: self.features.wide_atomics,
             // The compiler that reads a program here takes it, and the vendor's may not.
             optional_language: false,
+            non_uniform_blocks: self.non_uniform_blocks,
             vendor_number: self.vendor_number,
         }
     }
@@ -422,6 +425,9 @@ pub(crate) fn describe(
         name,
     };
     let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    // Before OpenCL 3.0 no device knows the question.
+    let what = info::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT;
+    let non_uniform = info::get_device_info(handle.0, what).map_or(0, |value| value.to_uint());
     let vendor_number = info::get_device_info(handle.0, info::CL_DEVICE_VENDOR_ID);
     let vendor_number = vendor_number.ok().map(|value| value.to_uint());
     // Deprecated, and known to all. One that does not say so has nothing to gain for sure.
@@ -442,6 +448,7 @@ pub(crate) fn describe(
             platform: platform.clone(),
             properties,
             features,
+            non_uniform_blocks: non_uniform != 0,
             vendor_number,
             build,
             out_of_order,

@@ -1,7 +1,7 @@
 //! Runs work-groups of a compiled kernel on the calling thread.
 
 use crate::client::ClcError;
-use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
+use crate::compiler::{ENTRY, NUMBERS, PLACE, TABLE, place_of_arguments};
 use crate::image::Image;
 use crate::metadata::{KernelInfo, Layout, ParameterKind};
 use std::cell::RefCell;
@@ -10,8 +10,8 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
@@ -27,26 +27,112 @@ type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, 
 pub struct Grid {
     /// How many dimensions it has.
     pub dimensions: u32,
-    /// Work-groups.
-    pub groups: [u64; 3],
-    /// Work-items of a group.
-    pub local_size: [u32; 3],
     /// The global number of the first work-item.
     pub offset: [u64; 3],
+    global_size: [u64; 3],
+    local_size: [u32; 3],
+    // Told by the sizes; launches are not to divide.
+    groups: [u64; 3],
+    last_size: [u32; 3],
 }
 
 impl Grid {
+    /// So many work-items, in groups of so many. The last group along an axis has fewer if they do not divide the work-items evenly.
+    #[must_use]
+    pub fn new(dimensions: u32, global_size: [u64; 3], local_size: [u32; 3]) -> Self {
+        let along = |axis: usize| (global_size[axis], local_size[axis].max(1));
+        Self {
+            dimensions,
+            offset: [0; 3],
+            global_size,
+            local_size,
+            groups: std::array::from_fn(|axis| {
+                let (all, size) = along(axis);
+                all.div_ceil(size.into())
+            }),
+            last_size: std::array::from_fn(|axis| {
+                let (all, size) = along(axis);
+                // Less than the size.
+                match (all % u64::from(size)) as u32 {
+                    0 => local_size[axis],
+                    rest => rest,
+                }
+            }),
+        }
+    }
+
     /// Work-items along each axis.
-    fn global_size(&self) -> [u64; 3] {
-        std::array::from_fn(|axis| {
-            self.groups[axis].saturating_mul(u64::from(self.local_size[axis]))
+    #[must_use]
+    pub fn global_size(&self) -> [u64; 3] {
+        self.global_size
+    }
+
+    /// Work-items along each axis of a group that is not the last.
+    #[must_use]
+    pub fn local_size(&self) -> [u32; 3] {
+        self.local_size
+    }
+
+    /// Work-groups along each axis.
+    #[must_use]
+    pub fn groups(&self) -> [u64; 3] {
+        self.groups
+    }
+
+    /// True if all groups have the same size.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        self.last_size == self.local_size
+    }
+
+    /// True if some group has as many work-items as was asked for.
+    pub(crate) fn has_full_groups(&self) -> bool {
+        (0..3).all(|axis| self.global_size[axis] >= u64::from(self.local_size[axis]))
+    }
+
+    /// True if the kernel [compiled for](crate::Program::compile_for_grid) one launch is the one for the other, too.
+    #[must_use]
+    pub fn shares_kernel_with(&self, other: &Self) -> bool {
+        let kind = |grid: &Self| (grid.is_wide(), grid.is_uniform(), grid.has_full_groups());
+        self.local_size == other.local_size && kind(self) == kind(other)
+    }
+
+    /// Some of the groups, in runs of one size each.
+    fn runs(&self, groups: Range<u64>) -> impl Iterator<Item = ([u32; 3], Range<u64>)> + use<> {
+        let (along, full, last) = (self.groups, self.local_size, self.last_size);
+        // A run goes along this axis until it is at its last group; until the end, if all have one size.
+        let axis = (0..3).find(|axis| full[*axis] != last[*axis]);
+        let end = groups.end;
+        let mut next = groups.start;
+        std::iter::from_fn(move || {
+            let first = next;
+            if first >= end {
+                return None;
+            }
+            let Some(axis) = axis else {
+                next = end;
+                return Some((full, first..end));
+            };
+            let mut rest = first;
+            let size = std::array::from_fn(|axis| {
+                let at = rest % along[axis];
+                rest /= along[axis];
+                let is_last = at + 1 == along[axis];
+                if is_last { last[axis] } else { full[axis] }
+            });
+            let stride = along[..axis].iter().product::<u64>();
+            let row = first / stride;
+            let to_last = row - row % along[axis] + along[axis] - 1;
+            let until = if row < to_last { to_last } else { to_last + 1 };
+            next = end.min(until * stride);
+            Some((size, first..next))
         })
     }
 
     /// True if numbers of work-items have more bits than kernels count them with: then they are counted without the offset.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        let mut axes = self.global_size().into_iter().zip(self.offset);
+        let mut axes = self.global_size.into_iter().zip(self.offset);
         axes.any(|(size, offset)| size.saturating_add(offset) > MOST_ITEMS)
     }
 
@@ -79,6 +165,10 @@ pub struct Kernel {
     entry: Entry,
     /// It takes launches that are [wide](Grid::is_wide), too.
     is_wide: bool,
+    /// It takes work-groups of any size.
+    is_general: bool,
+    /// What runs the groups that are smaller than others of their launch, where this takes one size alone.
+    edges: OnceLock<Arc<Kernel>>,
     /// Where each argument goes, and bytes in all.
     places: (Vec<u64>, u64),
     _library: Loaded,
@@ -112,6 +202,7 @@ impl Kernel {
         object: &[u8],
         variables: Option<Arc<Variables>>,
         is_wide: bool,
+        is_general: bool,
     ) -> Result<Self, ClcError> {
         let library = Loaded::new(object)?;
         if let Some(variables) = &variables {
@@ -132,6 +223,8 @@ impl Kernel {
             layout,
             entry,
             is_wide,
+            is_general,
+            edges: OnceLock::new(),
             places,
             _library: library,
             _variables: variables,
@@ -148,6 +241,24 @@ impl Kernel {
     #[must_use]
     pub fn local_bytes(&self) -> u64 {
         self.layout.local_bytes
+    }
+
+    /// What runs groups of another size than this was compiled for.
+    fn for_edges(&self) -> Option<&Self> {
+        match self.is_general {
+            true => Some(self),
+            false => self.edges.get().map(Arc::as_ref),
+        }
+    }
+
+    /// True if it takes launches whose groups have several sizes.
+    pub(crate) fn takes_edges(&self) -> bool {
+        self.for_edges().is_some()
+    }
+
+    /// Has it take such launches, whose smaller groups another kernel runs.
+    pub(crate) fn set_edges(&self, edges: Arc<Self>) {
+        let _ = self.edges.set(edges);
     }
 
     /// Looks whether it can be launched so.
@@ -190,7 +301,10 @@ impl Kernel {
                 ));
             }
         }
-        for (size, offset) in grid.global_size().into_iter().zip(grid.offset) {
+        if !grid.is_uniform() && !self.takes_edges() {
+            return bad("was compiled for work-groups of one size".to_owned());
+        }
+        for (size, offset) in grid.global_size.into_iter().zip(grid.offset) {
             let end = match self.is_wide {
                 true => size,
                 false => size.saturating_add(offset),
@@ -219,7 +333,16 @@ impl Kernel {
         items.saturating_add(self.layout.spill_bytes)
     }
 
+    /// Bytes that a group of a launch takes.
     fn bytes(&self, grid: &Grid, arguments: &[Argument<'_>]) -> u64 {
+        let own = self.bytes_of_group(grid, arguments);
+        match self.for_edges().filter(|_| !grid.is_uniform()) {
+            Some(edges) => own.max(edges.bytes_of_group(grid, arguments)),
+            None => own,
+        }
+    }
+
+    fn bytes_of_group(&self, grid: &Grid, arguments: &[Argument<'_>]) -> u64 {
         let local =
             arguments
                 .iter()
@@ -263,8 +386,16 @@ impl Kernel {
                     },
                 );
             }
-            // SAFETY: as the caller promises; there are as many bytes.
-            unsafe { self.run_in(grid, arguments, groups.clone(), scratch.as_mut_ptr().cast()) };
+            for (size, groups) in grid.runs(groups.clone()) {
+                let kernel = match self.for_edges() {
+                    Some(edges) if size != grid.local_size => edges,
+                    _ => self,
+                };
+                // SAFETY: as the caller promises; there are as many bytes.
+                unsafe {
+                    kernel.run_in(grid, size, arguments, groups, scratch.as_mut_ptr().cast());
+                };
+            }
         };
         let ran = SCRATCH.try_with(|scratch| match scratch.try_borrow_mut() {
             Ok(mut scratch) => {
@@ -279,13 +410,14 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lays out arguments, local memory and what is kept, in this order, and calls the function.
+    /// Lays out arguments, local memory and what is kept, in this order, and calls the function for groups of a size.
     ///
     /// # Safety
     /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and nobody else's.
     unsafe fn run_in(
         &self,
         grid: &Grid,
+        size: [u32; 3],
         arguments: &[Argument<'_>],
         groups: Range<u64>,
         memory: *mut u8,
@@ -331,14 +463,15 @@ impl Kernel {
         }
         // SAFETY: as above.
         let spill = unsafe { local.add(local_end as usize) };
-        let mut info = [0; 17];
-        info[..3].copy_from_slice(&grid.global_size());
+        let mut info = [0; NUMBERS];
+        info[..3].copy_from_slice(&grid.global_size);
         let offset = if self.is_wide { 14..17 } else { 3..6 };
         info[offset].copy_from_slice(&grid.offset);
-        info[6..9].copy_from_slice(&grid.local_size.map(u64::from));
+        info[6..9].copy_from_slice(&size.map(u64::from));
         info[9..12].copy_from_slice(&grid.groups);
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
+        info[17..].copy_from_slice(&grid.local_size.map(u64::from));
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
         // code was compiled for.
         unsafe {

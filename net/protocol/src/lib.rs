@@ -122,6 +122,10 @@ pub const EMPTY_MEMORY: u64 = 16384;
 /// The feature that both sides agree on: the node sends what kernels print ([`Printed`](message::Printed)).
 pub const PRINTED: u64 = 32768;
 
+/// The feature that both sides agree on: the last blocks of a [launch](message::Launch::all_threads) along a dimension may have
+/// fewer threads than the others, on devices that say so.
+pub const NON_UNIFORM: u64 = 65536;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -138,7 +142,8 @@ pub const FEATURES: u64 = compression::LZ4
     | IMAGES
     | TEXT_FEATURES
     | EMPTY_MEMORY
-    | PRINTED;
+    | PRINTED
+    | NON_UNIFORM;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -166,7 +166,7 @@ AT(int) AT(uint) AT(long) AT(ulong) AT(float) AT(double)
 
 // The sub-group.
 OVER uint get_sub_group_size(void) { return (uint)ALL; }
-OVER uint get_max_sub_group_size(void) { return (uint)ALL; }
+OVER uint get_max_sub_group_size(void) { return (uint)(__q_info(17) * __q_info(18) * __q_info(19)); }
 OVER uint get_num_sub_groups(void) { return 1; }
 OVER uint get_enqueued_num_sub_groups(void) { return 1; }
 OVER uint get_sub_group_id(void) { return 0; }

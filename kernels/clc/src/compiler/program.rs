@@ -130,6 +130,7 @@ pub(super) fn read(
         // What it does to them, only it knows.
         info.reaches_beyond |= workgroup::uses(function, &shared);
         info.local_bytes = workgroup::local_bytes(module, function, layout);
+        info.sees_groups |= info.local_bytes > 0;
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -302,6 +303,7 @@ struct Described {
     names: Vec<String>,
     qualifiers: Vec<String>,
     required: Option<[u32; 3]>,
+    uniform_groups: bool,
     /// The size that its sub-groups must have.
     sub_group_size: Option<u64>,
     attributes: Vec<String>,
@@ -364,9 +366,22 @@ fn described(context: Context, kernel: Value) -> Described {
             [x, y, z] => Some([x as u32, y as u32, z as u32]),
             _ => None,
         },
+        uniform_groups: has_uniform_groups(kernel),
         sub_group_size,
         attributes,
     }
+}
+
+/// Whether clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing of it.
+fn has_uniform_groups(kernel: Value) -> bool {
+    let name = "uniform-work-group-size";
+    let (start, length) = (name.as_ptr().cast(), name.len() as u32);
+    let attribute = LLVMGetStringAttributeAtIndex(kernel, u32::MAX, start, length);
+    attribute.some().is_some_and(|attribute| {
+        let mut length = 0;
+        let value = LLVMGetStringAttributeValue(attribute, &raw mut length);
+        llvm::bytes(value, length as usize) == b"true"
+    })
 }
 
 /// Refuses a kernel that wants sub-groups of a size which its work-groups may not have, for a work-group is one sub-group. A
@@ -608,14 +623,34 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         .into_iter()
         .flat_map(Block::instructions)
         .any(reaches_beyond);
+    let mut instructions = blocks(function).into_iter().flat_map(Block::instructions);
+    let has_local = known.spaces.contains(&3);
     KernelInfo {
         name: name.to_owned(),
         parameters,
         required_local_size: known.required,
+        uniform_groups: known.uniform_groups,
+        sees_groups: has_local || instructions.any(sees_groups),
         attributes: known.attributes,
         local_bytes: 0,
         has_barriers,
         reaches_beyond,
+    }
+}
+
+/// True if an instruction tells something of the work-item's group.
+fn sees_groups(instruction: Value) -> bool {
+    let Some(name) = instruction.callee() else {
+        return false;
+    };
+    match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "__q_gid" => false,
+        // Global sizes, offsets and dimensions tell nothing.
+        "__q_info" => {
+            let number = LLVMGetOperand(instruction, 0).number();
+            number.is_none_or(|number| (6..12).contains(&number) || number >= 17)
+        }
+        name => name.starts_with("__q_"),
     }
 }
 

@@ -49,6 +49,9 @@ impl Takes {
     pub const WIDE_ATOMICS: u16 = 256;
     /// OpenCL C with generic pointers, sub-groups, collective functions of work-groups, and atomics in all orders and scopes.
     pub const OPTIONAL_LANGUAGE: u16 = 512;
+    /// OpenCL C with launches whose last blocks along a dimension have fewer threads than the others. Both sides have agreed on
+    /// [`NON_UNIFORM`](crate::NON_UNIFORM).
+    pub const NON_UNIFORM_BLOCKS: u16 = 1024;
     /// The bits that say more of OpenCL C: with [`TEXT_FEATURES`](crate::TEXT_FEATURES) alone.
     pub const TEXT_FEATURES: u16 = Self::DOUBLES | Self::WIDE_ATOMICS | Self::OPTIONAL_LANGUAGE;
     /// All bits that stand for something.
@@ -59,7 +62,8 @@ impl Takes {
         | Self::PARTS
         | Self::SPIRV
         | Self::IMAGES
-        | Self::TEXT_FEATURES;
+        | Self::TEXT_FEATURES
+        | Self::NON_UNIFORM_BLOCKS;
 
     /// Those of the bits that say something to who has agreed on these features.
     #[must_use]
@@ -68,6 +72,7 @@ impl Takes {
             (crate::PARTS, Self::PARTS | Self::SPIRV),
             (crate::IMAGES, Self::IMAGES),
             (crate::TEXT_FEATURES, Self::TEXT_FEATURES),
+            (crate::NON_UNIFORM, Self::NON_UNIFORM_BLOCKS),
         ];
         let lacking = bits.iter().filter(|(feature, _)| features & feature == 0);
         Self(lacking.fold(self.0, |takes, (_, bits)| takes & !bits))
