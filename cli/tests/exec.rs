@@ -239,9 +239,19 @@ fn the_library_takes_the_place_of_a_loader_that_may_look_elsewhere() {
     let linked = home.path().join("library/libOpenCL.so.1");
     std::os::unix::fs::symlink(library(), &linked).unwrap();
     let program = compile(home.path(), linked.parent().unwrap());
-    let mut command = quipu(home.path(), &["exec", "--"]);
-    command.arg(program).env("LD_LIBRARY_PATH", home.path());
-    assert_eq!(said(&command.output().unwrap()).lines().count(), 1);
+    let run = |program: &Path| {
+        let mut command = quipu(home.path(), &["exec", "--"]);
+        command.arg(program).env("LD_LIBRARY_PATH", home.path());
+        let output = command.output().unwrap();
+        assert_eq!(said(&output).lines().count(), 1);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    run(&program);
+    // The system's linker has nothing to say of a program that was linked with a loader whose names have versions.
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let bytes = std::fs::read(&program).unwrap();
+    assert!(bytes.windows(10).any(|part| part == b"OPENCL_1.0"));
+    assert_eq!(run(&program), "");
 }
 
 /// A node that is ended with the test.
