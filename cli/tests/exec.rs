@@ -159,6 +159,24 @@ fn clinfo_tells_of_the_platform() {
 }
 
 #[test]
+fn a_child_of_fork_uses_devices_that_its_parent_has_listed() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("forking", home.path(), loader.parent().unwrap());
+    let mut command = quipu(home.path(), &["exec", "--device", "cpu", "--"]);
+    let output = said(&command.arg(program).output().unwrap());
+    let lines: Vec<&str> = output.lines().collect();
+    // A child of a process that has made a context is told, and the parent goes on.
+    assert!(
+        matches!(lines[..], [first, second, "child: -2", third] if [first, second, third].iter().all(|line| line.starts_with("added on "))),
+        "{output}"
+    );
+}
+
+#[test]
 fn the_library_takes_a_loaders_place() {
     if !can_be_tested() {
         return;
