@@ -159,6 +159,24 @@ fn clinfo_tells_of_the_platform() {
 }
 
 #[test]
+fn a_child_of_fork_uses_devices_that_its_parent_has_listed() {
+    if !can_be_tested() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let loader = system_loader().unwrap();
+    let program = compile_program("forking", home.path(), loader.parent().unwrap());
+    let mut command = quipu(home.path(), &["exec", "--device", "cpu", "--"]);
+    let output = said(&command.arg(program).output().unwrap());
+    let lines: Vec<&str> = output.lines().collect();
+    // A child of a process that has made a context is told, and the parent goes on.
+    assert!(
+        matches!(lines[..], [first, second, "child: -2", third] if [first, second, third].iter().all(|line| line.starts_with("added on "))),
+        "{output}"
+    );
+}
+
+#[test]
 fn the_library_takes_a_loaders_place() {
     if !can_be_tested() {
         return;
@@ -239,9 +257,19 @@ fn the_library_takes_the_place_of_a_loader_that_may_look_elsewhere() {
     let linked = home.path().join("library/libOpenCL.so.1");
     std::os::unix::fs::symlink(library(), &linked).unwrap();
     let program = compile(home.path(), linked.parent().unwrap());
-    let mut command = quipu(home.path(), &["exec", "--"]);
-    command.arg(program).env("LD_LIBRARY_PATH", home.path());
-    assert_eq!(said(&command.output().unwrap()).lines().count(), 1);
+    let run = |program: &Path| {
+        let mut command = quipu(home.path(), &["exec", "--"]);
+        command.arg(program).env("LD_LIBRARY_PATH", home.path());
+        let output = command.output().unwrap();
+        assert_eq!(said(&output).lines().count(), 1);
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    run(&program);
+    // The system's linker has nothing to say of a program that was linked with a loader whose names have versions.
+    let program = compile(home.path(), system_loader().unwrap().parent().unwrap());
+    let bytes = std::fs::read(&program).unwrap();
+    assert!(bytes.windows(10).any(|part| part == b"OPENCL_1.0"));
+    assert_eq!(run(&program), "");
 }
 
 /// A node that is ended with the test.

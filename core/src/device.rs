@@ -158,7 +158,7 @@ impl Device {
     /// If there are too many memory spaces in the process, or it is a [child](crate::process) of one that used Quipu; if
     /// the driver [needs flushes](Driver::needs_flush), and a device has no sync domain.
     pub fn all_of(driver: &Arc<dyn Driver>) -> Result<Vec<Self>> {
-        crate::process::enter()?;
+        crate::process::check()?;
         driver
             .devices()
             .into_iter()

@@ -133,6 +133,15 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
     /// to the other methods.
     fn devices(&self) -> Vec<DeviceProperties>;
 
+    /// Starts the threads that run commands, if it has not. Called as a context with one of its devices is made, before
+    /// anything is enqueued: a process that only lists devices has no threads, and its children of `fork` can use them.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    fn start_threads(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// A device's selector, by which users choose it: the driver's name and the device's number, `cuda:1`. A driver of other
     /// machines' devices puts the machine's name and a slash before the device's selector there.
     fn device_selector(&self, device: usize) -> String {

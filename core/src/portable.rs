@@ -117,6 +117,8 @@ pub struct TextFeatures {
     /// The features that OpenCL C 3.0 leaves optional beside images and numbers: generic pointers, sub-groups, collective
     /// functions of work-groups, and atomics in all orders and scopes.
     pub optional_language: bool,
+    /// Launches of which the last block along a dimension has fewer threads than the others.
+    pub non_uniform_blocks: bool,
     /// The number of the device's vendor at PCI's registry, if the device says it.
     pub vendor_number: Option<u32>,
 }
@@ -165,6 +167,9 @@ pub struct Passed {
     pub elements: Extents,
     /// The position of the first thread; empty if that is zero along each dimension. Only kernels that are texts have another.
     pub offset: Extents,
+    /// Threads of the grid, where the last block along a dimension has fewer than the others; empty if all blocks have as many.
+    /// Only kernels that are texts have such blocks, on devices [with them](TextFeatures::non_uniform_blocks).
+    pub all_threads: Extents,
     /// For each parameter, in order.
     pub parameters: SmallVec<[PassedParameter; 6]>,
     /// The largest number among those values that are a `usize` or an `isize` alone, which code is passed in as many bytes

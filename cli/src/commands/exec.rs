@@ -6,7 +6,10 @@
 //!   (`OCL_ICD_VENDORS`).
 //!   Other platforms are then not seen by the program. Their devices are ours: our library is told where they are listed.
 //! * On a machine without a loader, or with one that may look elsewhere, too, the library takes the loader's place: the folder
-//!   has it under the loader's name, and the system's linker looks there first (`LD_LIBRARY_PATH`).
+//!   has it under the loader's name ([`loader`](loader::loader)), and the system's linker looks there first
+//!   (`LD_LIBRARY_PATH`).
+
+mod loader;
 
 use crate::error::CommandError;
 use quipu::drivers::remote::paired;
@@ -14,6 +17,7 @@ use quipu_cli::timeline;
 use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
 use quipu_link::nodes::Node;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -94,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     command.args(arguments);
     // A program that is run so may run another: then ours is in the loader's place already.
     let is_other = |loader: &PathBuf| loader.canonicalize().is_ok_and(|loader| loader != library);
-    let loader = loader().filter(is_other);
+    let loader = loader_of_system().filter(is_other);
     let has_loader = loader.as_deref().is_some_and(is_obedient);
     command
         .env("OCL_ICD_VENDORS", &folder)
@@ -240,7 +244,7 @@ fn library(own: &Path) -> Result<PathBuf, ExecError> {
 }
 
 /// The file of the system's loader, if it has one.
-fn loader() -> Option<PathBuf> {
+fn loader_of_system() -> Option<PathBuf> {
     // SAFETY: loaders have initialisers that read their own variables, and nothing else.
     let loader = unsafe { libloading::Library::new(LOADER) }.ok()?;
     // SAFETY: it is not called.
@@ -316,16 +320,32 @@ fn folder(library: &Path) -> Result<PathBuf, ExecError> {
         fs::write(&new, line.as_encoded_bytes()).map_err(failed(&new))?;
         fs::rename(&new, &list).map_err(failed(&list))?;
     }
-    for name in [LOADER, "libOpenCL.so"] {
-        let loader = folder.join(name);
-        if fs::read_link(&loader).is_ok_and(|to| to == library) {
-            continue;
+    let mut header = Vec::new();
+    let read = fs::File::open(library).and_then(|file| file.take(64).read_to_end(&mut header));
+    read.map_err(failed(library))?;
+    let loader = folder.join(LOADER);
+    let new = folder.join(format!("{LOADER}.new-{}", std::process::id()));
+    match loader::loader(LOADER, library.as_os_str(), &header) {
+        Some(bytes) if fs::read(&loader).is_ok_and(|there| there == bytes) => {}
+        Some(bytes) => {
+            fs::write(&new, bytes).map_err(failed(&new))?;
+            fs::rename(&new, &loader).map_err(failed(&loader))?;
         }
-        let new = folder.join(format!("{name}.new-{}", std::process::id()));
-        std::os::unix::fs::symlink(library, &new).map_err(failed(&new))?;
-        fs::rename(&new, &loader).map_err(failed(&loader))?;
+        None => link(library, &loader).map_err(failed(&loader))?,
     }
+    let loader = folder.join("libOpenCL.so");
+    link(Path::new(LOADER), &loader).map_err(failed(&loader))?;
     Ok(folder)
+}
+
+/// Has a name stand for a file.
+fn link(to: &Path, name: &Path) -> io::Result<()> {
+    if fs::read_link(name).is_ok_and(|known| known == to) {
+        return Ok(());
+    }
+    let new = name.with_extension(format!("new-{}", std::process::id()));
+    std::os::unix::fs::symlink(to, &new)?;
+    fs::rename(&new, name)
 }
 
 /// A folder of this user's in one that all users write to. Programs load a library from it, so no other user may have

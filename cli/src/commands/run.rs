@@ -421,6 +421,11 @@ fn local(
     device: &Device,
 ) -> Result<[usize; 3], CommandError> {
     let global = options.global;
+    let device = device.core();
+    let takes_rest = match device.driver().runs_native_code() {
+        true => info.takes_rest(),
+        false => !info.uniform_groups && device.text_features().non_uniform_blocks,
+    };
     let local = match (options.local, info.required_local_size) {
         (Some(local), _) => local.sizes,
         (None, Some(required)) => required.map(|size| size as usize),
@@ -428,14 +433,18 @@ fn local(
             let most = device.properties().max_block_thread_count.min(1024) as usize;
             let x = (1..=most.min(global.sizes[0])).rev();
             let mut fitting = x.filter(|size| global.sizes[0].is_multiple_of(*size));
-            [fitting.next().unwrap_or(1), 1, 1]
+            let fitting = fitting.next().unwrap_or(1);
+            const FEW: usize = 16;
+            let is_few = takes_rest && fitting < FEW.min(global.sizes[0]);
+            [if is_few { most.min(64) } else { fitting }, 1, 1]
         }
     };
     for axis in 0..3 {
-        if !global.sizes[axis].is_multiple_of(local[axis]) {
+        if !global.sizes[axis].is_multiple_of(local[axis]) && !takes_rest {
             return Err(CommandError::Run(format!(
                 "{} work-items along {} are no whole number of work-groups of {}; make --global a multiple of --local, and have \
-                 the kernel compare its number with what there is",
+                 the kernel compare its number with what there is; or compile it with --option -cl-std=CL3.0, if the device has \
+                 work-groups of several sizes",
                 global.sizes[axis],
                 ["x", "y", "z"][axis],
                 local[axis]
@@ -452,9 +461,12 @@ fn launch(
     global: Extent,
     local: [usize; 3],
 ) -> quipu::Result<()> {
-    let blocks: [usize; 3] = std::array::from_fn(|axis| global.sizes[axis] / local[axis]);
+    let blocks: [usize; 3] = std::array::from_fn(|axis| global.sizes[axis].div_ceil(local[axis]));
     // SAFETY: the kernel's use of its arguments is its author's responsibility, who runs it.
     let call = unsafe { kernel.call_with(arguments) };
+    let mut all = global.sizes[..global.dimensions].to_vec();
+    all.reverse();
+    let call = call.with_threads(&all);
     let event = match global.dimensions {
         1 => queue.launch(WorkDivision::new(blocks[0], local[0], 1), call)?,
         2 => queue.launch(

@@ -5,8 +5,8 @@
 //! there. So in such a child all that starts something or waits fails with [`ErrorKind::Forked`], and all that is dropped
 //! is kept.
 //!
-//! 1. The first driver or context of the process calls [`enter`], which installs a handler for children. A process that forks
-//!    before that has children like any other process.
+//! 1. The first context of the process, or driver that starts a thread or uses a vendor's library, calls [`enter`], which
+//!    installs a handler for children. A process that forks before that has children like any other process.
 //! 2. In a child the handler sets two flags. [`is_forked`] is for code that runs seldom. The other says that something is
 //!    lost ([`is_anything_lost`]), and each enqueue looks at it anyway. So an enqueue pays nothing.
 

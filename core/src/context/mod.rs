@@ -65,6 +65,9 @@ impl Context {
                 drivers.push(device.driver().clone());
             }
         }
+        for driver in &drivers {
+            driver.start_threads()?;
+        }
         let shared = Arc::new_cyclic(|this| ContextShared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             devices: devices.to_vec(),

@@ -101,25 +101,24 @@ fn wrong(problem: String) -> Error {
 }
 
 /// The CPU driver: one pool of workers, which knows the devices that are subsets
-/// of it.
+/// of it. Its threads start with the first context.
 pub struct CpuDriver {
     pool: Arc<Pool>,
     properties: DeviceProperties,
 }
 
 impl CpuDriver {
-    /// Starts a pool.
+    /// Makes a pool.
     ///
     /// # Errors
-    /// If an option or its environment variable makes no sense, or a thread
-    /// cannot be started.
+    /// If an option or its environment variable makes no sense; in a child of a process that used Quipu before it forked.
     pub fn start(options: Options) -> Result<Arc<Self>> {
-        quipu_scheduler::process::enter()?;
+        quipu_scheduler::process::check()?;
         let (workers, pin) = options.resolve(|name| std::env::var_os(name))?;
         // The workers know their driver by its address, so that comes first.
         let mut driver = Arc::<Self>::new_uninit();
         let owner = Arc::as_ptr(&driver).cast::<()>();
-        let pool = Pool::start(owner, workers, &pin)?;
+        let pool = Pool::new(owner, workers, &pin)?;
         Arc::get_mut(&mut driver)
             .expect("nobody else has the driver yet")
             .write(Self {
@@ -129,7 +128,7 @@ impl CpuDriver {
         // SAFETY: just written.
         let driver = unsafe { driver.assume_init() };
         driver.pool.keep_address(&driver);
-        quietly(|| tracing::debug!(workers, ?pin, "CPU pool started"));
+        quietly(|| tracing::debug!(workers, ?pin, "CPU pool made"));
         Ok(driver)
     }
 

@@ -40,6 +40,10 @@ unsafe impl Driver for CpuDriver {
         vec![self.properties().clone()]
     }
 
+    fn start_threads(&self) -> Result<()> {
+        self.pool().start_threads()
+    }
+
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {
         self.pool().join(waiter)
     }

@@ -95,7 +95,7 @@ impl<V: Vendor> VendorDriver<V> {
     /// If the system has no library of the vendor's, or that knows no device: names it and the remedy. If the system
     /// gives no thread.
     pub fn start() -> Result<Arc<Self>> {
-        quipu_scheduler::process::enter()?;
+        quipu_scheduler::process::check()?;
         Self::over(V::open()?)
     }
 

@@ -91,6 +91,8 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// The optional features of its compiler.
     pub(crate) features: OpenClFeatures,
+    /// `CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT`.
+    non_uniform_blocks: bool,
     /// `CL_DEVICE_VENDOR_ID`.
     vendor_number: Option<u32>,
     halves: bool,
@@ -164,6 +166,7 @@ impl VendorDevice for Device {
             wide_atomics: self.features.wide_atomics,
             // The compiler that reads a program here takes it, and the vendor's may not.
             optional_language: false,
+            non_uniform_blocks: self.non_uniform_blocks,
             vendor_number: self.vendor_number,
         }
     }
@@ -424,6 +427,9 @@ pub(crate) fn describe(
         name,
     };
     let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    // Before OpenCL 3.0 no device knows the question.
+    let what = info::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT;
+    let non_uniform = info::get_device_info(handle.0, what).map_or(0, |value| value.to_uint());
     let vendor_number = info::get_device_info(handle.0, info::CL_DEVICE_VENDOR_ID);
     let vendor_number = vendor_number.ok().map(|value| value.to_uint());
     // Deprecated, and known to all. One that does not say so has nothing to gain for sure.
@@ -444,6 +450,7 @@ pub(crate) fn describe(
             platform: platform.clone(),
             properties,
             features,
+            non_uniform_blocks: non_uniform != 0,
             vendor_number,
             halves: has("cl_khr_fp16"),
             build,

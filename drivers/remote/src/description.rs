@@ -13,7 +13,8 @@ use crate::program::bytes_of;
 use crate::receive::is_receiver;
 use crate::vendor::Remote;
 use quipu_clc::{
-    Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramParts, ProgramText,
+    Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, Part, ProgramParts,
+    ProgramText, has_uniform_groups,
 };
 use quipu_device_queue::{Vendor as _, VendorDevice as _, error};
 use quipu_protocol::limits::{MAX_DESCRIPTION, MAX_KERNELS, MAX_LOG, MAX_TEXT};
@@ -30,6 +31,8 @@ pub(crate) struct Asked {
     form: DescribeForm,
     source: Arc<[u8]>,
     options: String,
+    /// Nodes do not say it.
+    uniform_groups: bool,
 }
 
 impl Asked {
@@ -43,6 +46,7 @@ impl Asked {
                 form: DescribeForm::Text,
                 source: text.source.clone().into(),
                 options: text.options.clone(),
+                uniform_groups: has_uniform_groups(&text.options),
             });
         }
         let program = program.downcast_ref::<ProgramParts>();
@@ -54,6 +58,11 @@ impl Asked {
             },
             source: bytes_of(&program.parts)?.into(),
             options: String::new(),
+            // The kernels of one part may be so, and those of another not.
+            uniform_groups: program.parts.iter().any(|part| match part {
+                Part::Text { options, .. } => has_uniform_groups(options),
+                Part::SpirV(_) => false,
+            }),
         })
     }
 }
@@ -94,6 +103,9 @@ impl Answer {
             name: kernel.name.to_owned(),
             parameters: Vec::new(),
             required_local_size: kernel.required_local_size,
+            uniform_groups: true,
+            // Nodes do not say it.
+            sees_groups: true,
             attributes: kernel.attributes.lines().map(str::to_owned).collect(),
             local_bytes: kernel.local_bytes,
             // Only a processor's own program needs it.
@@ -245,7 +257,10 @@ impl Device {
         let waited = self.wait_for_end(&point);
         link.state().programs -= 1;
         waited.map_err(failed)?;
-        let description = answer.take();
+        let mut description = answer.take();
+        for kernel in &mut description.kernels {
+            kernel.uniform_groups = program.uniform_groups;
+        }
         match point.take_failure() {
             None => Ok(description),
             Some(error) => Err(with_log(error, description.log)),

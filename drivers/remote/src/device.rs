@@ -49,6 +49,7 @@ impl VendorDevice for Device {
             halves: has(Takes::HALVES),
             wide_atomics: has(Takes::WIDE_ATOMICS),
             optional_language: has(Takes::OPTIONAL_LANGUAGE),
+            non_uniform_blocks: has(Takes::NON_UNIFORM_BLOCKS),
             vendor_number: None,
         }
     }

@@ -571,6 +571,7 @@ fn put_launch(
         threads: &words(&passed.threads),
         elements: &words(&passed.elements),
         offset: &words(&passed.offset),
+        all_threads: &words(&passed.all_threads),
         shared: &words(&passed.shared),
         parameters: &parameters,
         extents: &extents,

@@ -119,6 +119,7 @@ fn text_features(device: &Device) -> u16 {
         (features.doubles, Takes::DOUBLES),
         (features.wide_atomics, Takes::WIDE_ATOMICS),
         (features.optional_language, Takes::OPTIONAL_LANGUAGE),
+        (features.non_uniform_blocks, Takes::NON_UNIFORM_BLOCKS),
     ];
     let is_native = device.driver().runs_native_code();
     let bits = bits.into_iter().filter(|(has, _)| *has || is_native);

@@ -58,6 +58,7 @@ fn who_breaks_a_rule_is_sent_away_and_others_are_not() {
         threads: &one,
         elements: &one,
         offset: &[],
+        all_threads: &[],
         shared: &[],
         parameters: &parameter,
         extents: &[],

@@ -91,6 +91,7 @@ fn launch(client: &mut Client, event: u64, until: i32) {
             threads: &one,
             elements: &one,
             offset: &[],
+            all_threads: &[],
             shared: &[],
             parameters: &parameters,
             extents: &[],

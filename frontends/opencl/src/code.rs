@@ -37,7 +37,9 @@ pub(crate) fn code_of(error: &Error) -> cl_int {
         | ErrorKind::InvalidArgument { .. } => CL_INVALID_VALUE,
         ErrorKind::WrongContext { .. } => CL_INVALID_CONTEXT,
         ErrorKind::OutOfMemory { .. } => CL_MEM_OBJECT_ALLOCATION_FAILURE,
-        ErrorKind::DeviceLost { .. } | ErrorKind::ContextLost { .. } => CL_DEVICE_NOT_AVAILABLE,
+        ErrorKind::DeviceLost { .. } | ErrorKind::ContextLost { .. } | ErrorKind::Forked { .. } => {
+            CL_DEVICE_NOT_AVAILABLE
+        }
         ErrorKind::Dependency { .. }
         | ErrorKind::FailedByHost { .. }
         | ErrorKind::Abandoned { .. }

@@ -13,7 +13,7 @@ use crate::svm::CAPABILITIES;
 use crate::unified;
 use opencl_sys::*;
 use quipu::DeviceKind;
-use quipu_clc::{LinkedKernel, SpirV};
+use quipu_clc::{KernelInfo, LinkedKernel, SpirV};
 use quipu_kernel_ir::KernelText;
 use quipu_scheduler::{Partition, TextFeatures};
 use std::any::TypeId;
@@ -220,9 +220,23 @@ impl Device {
                 halves: quipu_clc::has_half(),
                 wide_atomics: true,
                 optional_language: true,
+                non_uniform_blocks: true,
                 ..self.core.text_features()
             },
             false => self.core.text_features(),
+        }
+    }
+
+    /// True if the last groups of a kernel's launch along an axis may have fewer work-items than the others.
+    pub(crate) fn has_smaller_groups(&self, kernel: &KernelInfo) -> bool {
+        self.features().non_uniform_blocks && !kernel.uniform_groups
+    }
+
+    /// True if they may where the program leaves the size of groups open.
+    pub(crate) fn chooses_smaller_groups(&self, kernel: &KernelInfo) -> bool {
+        match self.is_native() {
+            true => kernel.takes_rest(),
+            false => self.has_smaller_groups(kernel),
         }
     }
 
@@ -559,10 +573,11 @@ impl Device {
             CL_DEVICE_MAX_GLOBAL_VARIABLE_SIZE | CL_DEVICE_GLOBAL_VARIABLE_PREFERRED_TOTAL_SIZE => {
                 answer.value(if self.is_native() { VARIABLE_BYTES } else { 0 })
             }
-            // What follows is absent.
-            CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT | CL_DEVICE_PIPE_SUPPORT => {
-                answer.truth(false)
+            CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT => {
+                answer.truth(features.non_uniform_blocks)
             }
+            // What follows is absent.
+            CL_DEVICE_PIPE_SUPPORT => answer.truth(false),
             CL_DEVICE_IMAGE2D_MAX_WIDTH
             | CL_DEVICE_IMAGE2D_MAX_HEIGHT
             | CL_DEVICE_IMAGE3D_MAX_WIDTH

@@ -62,8 +62,7 @@ pub(crate) struct KernelCode {
 
 /// The form of a kernel that its last launch had.
 struct LastLaunch {
-    local_size: [u32; 3],
-    is_wide: bool,
+    grid: Grid,
     compiled: Arc<quipu_clc::Kernel>,
 }
 
@@ -173,9 +172,8 @@ impl KernelCode {
     /// The kernel for a launch, compiled if it is not yet.
     pub(crate) fn compiled(&self, grid: &Grid) -> Result<Arc<quipu_clc::Kernel>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (local_size, is_wide) = (grid.local_size, grid.is_wide());
         if let Some(last) = &*last
-            && (last.local_size, last.is_wide) == (local_size, is_wide)
+            && last.grid.shares_kernel_with(grid)
         {
             return Ok(last.compiled.clone());
         }
@@ -186,8 +184,7 @@ impl KernelCode {
             Code(CL_OUT_OF_RESOURCES)
         })?;
         *last = Some(LastLaunch {
-            local_size,
-            is_wide,
+            grid: *grid,
             compiled: compiled.clone(),
         });
         Ok(compiled)

@@ -54,7 +54,7 @@ pub use includes::with_includes;
 pub use metadata::{
     Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
 };
-pub use options::checked_options;
+pub use options::{checked_options, has_uniform_groups};
 pub use output::print_for_kernels;
 pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};

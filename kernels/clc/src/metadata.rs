@@ -36,6 +36,11 @@ pub struct KernelInfo {
     pub parameters: Vec<ParameterInfo>,
     /// The only size that its work-groups may have (`reqd_work_group_size`).
     pub required_local_size: Option<[u32; 3]>,
+    /// True if its work-groups divide a launch evenly: in OpenCL C before 2.0, and with `-cl-uniform-work-group-size`.
+    pub uniform_groups: bool,
+    /// True if it can tell how its work-items are divided into groups: it has local memory or barriers, or asks for numbers or
+    /// sizes of groups. The division of any other kernel is nobody's business.
+    pub sees_groups: bool,
     /// What the text says of it in attributes, as it says it: `vec_type_hint(float4)`.
     pub attributes: Vec<String>,
     /// Bytes of local memory that its own variables take.
@@ -58,6 +63,13 @@ impl KernelInfo {
         let each = self.private_bytes.saturating_add(KEPT_BESIDE_ARRAYS);
         let room = MOST_GROUP_BYTES.saturating_sub(self.local_bytes);
         (room / each).max(1)
+    }
+
+    /// True if the compiler for processors has its last groups along an axis be smaller than the others where they do not divide a
+    /// launch evenly: it may have such groups, or cannot tell.
+    #[must_use]
+    pub fn takes_rest(&self) -> bool {
+        !(self.uniform_groups && self.sees_groups)
     }
 
     /// Bytes that it takes in memory, with its parameters.

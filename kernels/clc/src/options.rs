@@ -31,6 +31,9 @@ const CHANGES_NOTHING: [&str; 20] = [
 /// How options begin that are of other vendors' compilers, and say how to compile, not what.
 const OF_VENDORS: [&str; 5] = ["-cl-amd-", "-cl-intel-", "-cl-nv-", "-cl-qcom-", "-qcom-"];
 
+/// The option that has all work-groups of a launch be of one size.
+const UNIFORM_GROUPS: &str = "-cl-uniform-work-group-size";
+
 /// Options that clang is told of as they are.
 const OF_CLANG: [&str; 12] = [
     "-ffp-contract=fast",
@@ -39,7 +42,7 @@ const OF_CLANG: [&str; 12] = [
     "-ffp-contract=on",
     "-cl-single-precision-constant",
     "-cl-fp32-correctly-rounded-divide-sqrt",
-    "-cl-uniform-work-group-size",
+    UNIFORM_GROUPS,
     "-cl-mad-enable",
     "-cl-no-signed-zeros",
     "-cl-unsafe-math-optimizations",
@@ -186,6 +189,18 @@ pub(crate) fn defined(text: &str) -> Vec<(String, String)> {
         }));
     }
     names
+}
+
+/// True if options have all work-groups of a launch be of one size: before OpenCL C 2.0, and where they say so.
+#[must_use]
+pub fn has_uniform_groups(text: &str) -> bool {
+    let words = words(text);
+    let said = words
+        .iter()
+        .filter_map(|word| word.strip_prefix("-cl-std="));
+    let of_clang = said.last().and_then(version).unwrap_or("cl");
+    ["cl", "cl1.0", "cl1.1", "cl1.2"].contains(&of_clang)
+        || words.iter().any(|word| word == UNIFORM_GROUPS)
 }
 
 /// Looks at options of a program that is no text, which the compiler needs none of.

@@ -31,12 +31,19 @@ fn grid(passed: &Passed) -> Result<Grid, ClcError> {
             ))
         })?;
     }
-    Ok(Grid {
-        dimensions: dimensions as u32,
-        groups: axes(&passed.blocks, 1),
-        local_size,
-        offset: axes(&passed.offset, 0),
-    })
+    let groups = axes(&passed.blocks, 1);
+    let global_size = match passed.all_threads.is_empty() {
+        true => std::array::from_fn(|axis| groups[axis].saturating_mul(local[axis])),
+        false => axes(&passed.all_threads, 1),
+    };
+    let mut grid = Grid::new(dimensions as u32, global_size, local_size);
+    grid.offset = axes(&passed.offset, 0);
+    match grid.groups() == groups {
+        true => Ok(grid),
+        false => Err(ClcError::Launch(
+            "the numbers of work-items and of work-groups do not fit each other".to_owned(),
+        )),
+    }
 }
 
 impl Program {

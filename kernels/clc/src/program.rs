@@ -275,15 +275,39 @@ impl Program {
     }
 
     /// The kernel for a launch, compiled if it is not yet. Launches with work-items whose numbers have more than 31 bits have
-    /// kernels of their own.
+    /// kernels of their own. Where groups have several sizes, the smaller ones run code for any size.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile).
+    /// As [`compile`](Self::compile); if groups have several sizes, and the kernel sees them and takes
+    /// those of one size alone.
     pub fn compile_for_grid(&self, name: &str, grid: &Grid) -> Result<Arc<Kernel>, Arc<ClcError>> {
-        match grid.is_wide() {
-            true => self.wide()?.compile(name, grid.local_size),
-            false => self.compile(name, grid.local_size),
+        let program = match grid.is_wide() {
+            true => self.wide()?,
+            false => self,
+        };
+        if grid.is_uniform() {
+            return program.compile(name, grid.local_size());
         }
+        let number = program.number(name)?;
+        let info = &program.kernels[number];
+        if !info.takes_rest() {
+            return Err(Arc::new(ClcError::Launch(format!(
+                "kernel '{name}' takes work-groups of one size, and those of {} do not divide {} work-items evenly; \
+                 compile it with -cl-std=CL2.0 or later, and without -cl-uniform-work-group-size",
+                extent(grid.local_size()),
+                extent(grid.global_size())
+            ))));
+        }
+        program.check_size(info, grid.local_size())?;
+        let general = program.compile_as((number, None))?;
+        if !grid.has_full_groups() {
+            return Ok(general);
+        }
+        let kernel = program.compile(name, grid.local_size())?;
+        if !kernel.takes_edges() {
+            kernel.set_edges(general);
+        }
+        Ok(kernel)
     }
 
     /// A kernel for work-groups of a size, compiled if it is not yet. Threads that ask for the same wait for the first.
@@ -292,35 +316,54 @@ impl Program {
     /// If there is none of that name, it wants another size, or the compiler fails.
     pub fn compile(&self, name: &str, local_size: [u32; 3]) -> Result<Arc<Kernel>, Arc<ClcError>> {
         let number = self.number(name)?;
-        let info = &self.kernels[number];
-        if let Some(required) = info.required_local_size
-            && required != local_size
-        {
-            return Err(Arc::new(ClcError::Launch(format!(
-                "kernel '{name}' wants work-groups of {} work-items (reqd_work_group_size), and not of {}",
-                extent(required),
-                extent(local_size)
-            ))));
-        }
-        let compiling = {
-            let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_size(&self.kernels[number], local_size)?;
+        let key = {
+            let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
             let sizes = compiled.keys().filter(|(of, _)| *of == number).count();
             let key = (number, Some(local_size));
-            let key = match compiled.contains_key(&key) || sizes < MOST_SIZES {
+            match compiled.contains_key(&key) || sizes < MOST_SIZES {
                 true => key,
                 false => (number, None),
-            };
-            compiled.entry(key).or_default().clone()
+            }
         };
-        let size = Some(local_size).filter(|_| !self.is_general(number, &compiling));
-        compiling
-            .get_or_init(|| {
-                let (layout, object) = client::compile(&self.bitcode, name, size, Output::Object)?;
-                let variables = self.variables()?;
-                let kernel = Kernel::load(info.clone(), layout, &object, variables, self.is_wide)?;
-                Ok(Arc::new(kernel))
-            })
-            .clone()
+        self.compile_as(key)
+    }
+
+    fn check_size(&self, info: &KernelInfo, local_size: [u32; 3]) -> Result<(), Arc<ClcError>> {
+        match info.required_local_size {
+            Some(required) if required != local_size => Err(Arc::new(ClcError::Launch(format!(
+                "kernel '{}' wants work-groups of {} work-items (reqd_work_group_size), and not of {}",
+                info.name,
+                extent(required),
+                extent(local_size)
+            )))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A kernel in a form, compiled if it is not yet.
+    fn compile_as(&self, form: Form) -> Result<Arc<Kernel>, Arc<ClcError>> {
+        let compiling = {
+            let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+            compiled.entry(form).or_default().clone()
+        };
+        let (number, size) = form;
+        let compile = || Ok(Arc::new(self.load(&self.kernels[number], size)?));
+        compiling.get_or_init(compile).clone()
+    }
+
+    fn load(&self, info: &KernelInfo, size: Option<[u32; 3]>) -> Result<Kernel, Arc<ClcError>> {
+        let (layout, object) = client::compile(&self.bitcode, &info.name, size, Output::Object)?;
+        let (variables, is_wide) = (self.variables()?, self.is_wide);
+        let info = info.clone();
+        Ok(Kernel::load(
+            info,
+            layout,
+            &object,
+            variables,
+            is_wide,
+            size.is_none(),
+        )?)
     }
 
     /// A kernel for work-groups of any size, compiled anew.
@@ -328,22 +371,7 @@ impl Program {
     /// # Errors
     /// As [`compile`](Self::compile).
     pub fn compile_for_any_size(&self, name: &str) -> Result<Kernel, Arc<ClcError>> {
-        let info = self.kernel(name)?.clone();
-        let (layout, object) = client::compile(&self.bitcode, name, None, Output::Object)?;
-        let variables = self.variables()?;
-        Ok(Kernel::load(
-            info,
-            layout,
-            &object,
-            variables,
-            self.is_wide,
-        )?)
-    }
-
-    fn is_general(&self, number: usize, compiling: &Compiling) -> bool {
-        let compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let general = compiled.get(&(number, None));
-        general.is_some_and(|general| Arc::ptr_eq(general, compiling))
+        self.load(self.kernel(name)?, None)
     }
 
     /// A kernel in PTX, for NVIDIA's devices of a compute capability such as 90. Its parameters are the kernel's own and four
@@ -374,10 +402,10 @@ impl Program {
     }
 }
 
-fn extent([x, y, z]: [u32; 3]) -> String {
-    match (y, z) {
-        (1, 1) => x.to_string(),
-        (_, 1) => format!("{x} x {y}"),
-        _ => format!("{x} x {y} x {z}"),
+fn extent(size: [impl Into<u64>; 3]) -> String {
+    match size.map(Into::into) {
+        [x, 1, 1] => x.to_string(),
+        [x, y, 1] => format!("{x} x {y}"),
+        [x, y, z] => format!("{x} x {y} x {z}"),
     }
 }

@@ -1,7 +1,7 @@
 //! Runs work-groups of a compiled kernel on the calling thread.
 
 use crate::client::ClcError;
-use crate::compiler::{ENTRY, PLACE, TABLE, place_of_arguments};
+use crate::compiler::{ENTRY, NUMBERS, PLACE, TABLE, place_of_arguments};
 use crate::image::Image;
 use crate::metadata::{KernelInfo, Layout, MOST_GROUP_BYTES, ParameterKind};
 use crate::output::PlainLocale;
@@ -11,9 +11,9 @@ use std::ffi::c_void;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What local memory, arguments and memory that is kept are a multiple of: the largest type of OpenCL C.
 const ALIGNMENT: usize = 128;
@@ -27,26 +27,112 @@ type Entry = unsafe extern "C" fn(*const u8, *const u64, *mut u8, *mut u8, u64, 
 pub struct Grid {
     /// How many dimensions it has.
     pub dimensions: u32,
-    /// Work-groups.
-    pub groups: [u64; 3],
-    /// Work-items of a group.
-    pub local_size: [u32; 3],
     /// The global number of the first work-item.
     pub offset: [u64; 3],
+    global_size: [u64; 3],
+    local_size: [u32; 3],
+    // Told by the sizes; launches are not to divide.
+    groups: [u64; 3],
+    last_size: [u32; 3],
 }
 
 impl Grid {
+    /// So many work-items, in groups of so many. The last group along an axis has fewer if they do not divide the work-items evenly.
+    #[must_use]
+    pub fn new(dimensions: u32, global_size: [u64; 3], local_size: [u32; 3]) -> Self {
+        let along = |axis: usize| (global_size[axis], local_size[axis].max(1));
+        Self {
+            dimensions,
+            offset: [0; 3],
+            global_size,
+            local_size,
+            groups: std::array::from_fn(|axis| {
+                let (all, size) = along(axis);
+                all.div_ceil(size.into())
+            }),
+            last_size: std::array::from_fn(|axis| {
+                let (all, size) = along(axis);
+                // Less than the size.
+                match (all % u64::from(size)) as u32 {
+                    0 => local_size[axis],
+                    rest => rest,
+                }
+            }),
+        }
+    }
+
     /// Work-items along each axis.
-    fn global_size(&self) -> [u64; 3] {
-        std::array::from_fn(|axis| {
-            self.groups[axis].saturating_mul(u64::from(self.local_size[axis]))
+    #[must_use]
+    pub fn global_size(&self) -> [u64; 3] {
+        self.global_size
+    }
+
+    /// Work-items along each axis of a group that is not the last.
+    #[must_use]
+    pub fn local_size(&self) -> [u32; 3] {
+        self.local_size
+    }
+
+    /// Work-groups along each axis.
+    #[must_use]
+    pub fn groups(&self) -> [u64; 3] {
+        self.groups
+    }
+
+    /// True if all groups have the same size.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        self.last_size == self.local_size
+    }
+
+    /// True if some group has as many work-items as was asked for.
+    pub(crate) fn has_full_groups(&self) -> bool {
+        (0..3).all(|axis| self.global_size[axis] >= u64::from(self.local_size[axis]))
+    }
+
+    /// True if the kernel [compiled for](crate::Program::compile_for_grid) one launch is the one for the other, too.
+    #[must_use]
+    pub fn shares_kernel_with(&self, other: &Self) -> bool {
+        let kind = |grid: &Self| (grid.is_wide(), grid.is_uniform(), grid.has_full_groups());
+        self.local_size == other.local_size && kind(self) == kind(other)
+    }
+
+    /// Some of the groups, in runs of one size each.
+    fn runs(&self, groups: Range<u64>) -> impl Iterator<Item = ([u32; 3], Range<u64>)> + use<> {
+        let (along, full, last) = (self.groups, self.local_size, self.last_size);
+        // A run goes along this axis until it is at its last group; until the end, if all have one size.
+        let axis = (0..3).find(|axis| full[*axis] != last[*axis]);
+        let end = groups.end;
+        let mut next = groups.start;
+        std::iter::from_fn(move || {
+            let first = next;
+            if first >= end {
+                return None;
+            }
+            let Some(axis) = axis else {
+                next = end;
+                return Some((full, first..end));
+            };
+            let mut rest = first;
+            let size = std::array::from_fn(|axis| {
+                let at = rest % along[axis];
+                rest /= along[axis];
+                let is_last = at + 1 == along[axis];
+                if is_last { last[axis] } else { full[axis] }
+            });
+            let stride = along[..axis].iter().product::<u64>();
+            let row = first / stride;
+            let to_last = row - row % along[axis] + along[axis] - 1;
+            let until = if row < to_last { to_last } else { to_last + 1 };
+            next = end.min(until * stride);
+            Some((size, first..next))
         })
     }
 
     /// True if numbers of work-items have more bits than kernels count them with: then they are counted without the offset.
     #[must_use]
     pub fn is_wide(&self) -> bool {
-        let mut axes = self.global_size().into_iter().zip(self.offset);
+        let mut axes = self.global_size.into_iter().zip(self.offset);
         axes.any(|(size, offset)| size.saturating_add(offset) > MOST_ITEMS)
     }
 
@@ -73,7 +159,7 @@ pub enum Argument<'a> {
 }
 
 /// Bytes of the arguments that are local memory.
-fn locals<'a>(arguments: &'a [Argument<'_>]) -> impl Iterator<Item = u64> + 'a {
+fn locals<'a>(arguments: &'a [Argument<'_>]) -> impl Iterator<Item = u64> + Clone + 'a {
     arguments.iter().filter_map(|argument| match argument {
         Argument::Local(bytes) => Some(*bytes),
         _ => None,
@@ -87,6 +173,10 @@ pub struct Kernel {
     entry: Entry,
     /// It takes launches that are [wide](Grid::is_wide), too.
     is_wide: bool,
+    /// It takes work-groups of any size.
+    is_general: bool,
+    /// What runs the groups that are smaller than others of their launch, where this takes one size alone.
+    edges: OnceLock<Arc<Kernel>>,
     /// Where each argument goes, and bytes in all.
     places: (Vec<u64>, u64),
     _library: Loaded,
@@ -120,6 +210,7 @@ impl Kernel {
         object: &[u8],
         variables: Option<Arc<Variables>>,
         is_wide: bool,
+        is_general: bool,
     ) -> Result<Self, ClcError> {
         let library = Loaded::new(object)?;
         if let Some(variables) = &variables {
@@ -140,6 +231,8 @@ impl Kernel {
             layout,
             entry,
             is_wide,
+            is_general,
+            edges: OnceLock::new(),
             places,
             _library: library,
             _variables: variables,
@@ -156,6 +249,24 @@ impl Kernel {
     #[must_use]
     pub fn local_bytes(&self) -> u64 {
         self.layout.local_bytes
+    }
+
+    /// What runs groups of another size than this was compiled for.
+    fn for_edges(&self) -> Option<&Self> {
+        match self.is_general {
+            true => Some(self),
+            false => self.edges.get().map(Arc::as_ref),
+        }
+    }
+
+    /// True if it takes launches whose groups have several sizes.
+    pub(crate) fn takes_edges(&self) -> bool {
+        self.for_edges().is_some()
+    }
+
+    /// Has it take such launches, whose smaller groups another kernel runs.
+    pub(crate) fn set_edges(&self, edges: Arc<Self>) {
+        let _ = self.edges.set(edges);
     }
 
     /// Looks whether it can be launched so.
@@ -198,7 +309,10 @@ impl Kernel {
                 ));
             }
         }
-        for (size, offset) in grid.global_size().into_iter().zip(grid.offset) {
+        if !grid.is_uniform() && !self.takes_edges() {
+            return bad("was compiled for work-groups of one size".to_owned());
+        }
+        for (size, offset) in grid.global_size.into_iter().zip(grid.offset) {
             let end = match self.is_wide {
                 true => size,
                 false => size.saturating_add(offset),
@@ -219,7 +333,7 @@ impl Kernel {
     pub fn check_room(
         &self,
         grid: &Grid,
-        locals: impl Iterator<Item = u64>,
+        locals: impl Iterator<Item = u64> + Clone,
     ) -> Result<(), ClcError> {
         let bytes = self.bytes(grid, locals);
         if bytes <= MOST_GROUP_BYTES {
@@ -241,7 +355,16 @@ impl Kernel {
         items.saturating_add(self.layout.spill_bytes)
     }
 
-    fn bytes(&self, grid: &Grid, locals: impl Iterator<Item = u64>) -> u64 {
+    /// Bytes that a group of a launch takes.
+    fn bytes(&self, grid: &Grid, locals: impl Iterator<Item = u64> + Clone) -> u64 {
+        let own = self.bytes_of_group(grid, locals.clone());
+        match self.for_edges().filter(|_| !grid.is_uniform()) {
+            Some(edges) => own.max(edges.bytes_of_group(grid, locals)),
+            None => own,
+        }
+    }
+
+    fn bytes_of_group(&self, grid: &Grid, locals: impl Iterator<Item = u64> ) -> u64 {
         let local = locals.fold(self.layout.local_bytes, |sum, bytes| {
             let lines = bytes.div_ceil(ALIGNMENT as u64);
             sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))
@@ -279,8 +402,16 @@ impl Kernel {
                     },
                 );
             }
-            // SAFETY: as the caller promises; there are as many bytes.
-            unsafe { self.run_in(grid, arguments, groups.clone(), scratch.as_mut_ptr().cast()) };
+            for (size, groups) in grid.runs(groups.clone()) {
+                let kernel = match self.for_edges() {
+                    Some(edges) if size != grid.local_size => edges,
+                    _ => self,
+                };
+                // SAFETY: as the caller promises; there are as many bytes.
+                unsafe {
+                    kernel.run_in(grid, size, arguments, groups, scratch.as_mut_ptr().cast());
+                };
+            }
         };
         let ran = SCRATCH.try_with(|scratch| match scratch.try_borrow_mut() {
             Ok(mut scratch) => {
@@ -295,13 +426,14 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lays out arguments, local memory and what is kept, in this order, and calls the function.
+    /// Lays out arguments, local memory and what is kept, in this order, and calls the function for groups of a size.
     ///
     /// # Safety
     /// As [`run`](Self::run); the memory is of [`bytes`](Self::bytes), aligned as a line, and nobody else's.
     unsafe fn run_in(
         &self,
         grid: &Grid,
+        size: [u32; 3],
         arguments: &[Argument<'_>],
         groups: Range<u64>,
         memory: *mut u8,
@@ -347,14 +479,15 @@ impl Kernel {
         }
         // SAFETY: as above.
         let spill = unsafe { local.add(local_end as usize) };
-        let mut info = [0; 17];
-        info[..3].copy_from_slice(&grid.global_size());
+        let mut info = [0; NUMBERS];
+        info[..3].copy_from_slice(&grid.global_size);
         let offset = if self.is_wide { 14..17 } else { 3..6 };
         info[offset].copy_from_slice(&grid.offset);
-        info[6..9].copy_from_slice(&grid.local_size.map(u64::from));
+        info[6..9].copy_from_slice(&size.map(u64::from));
         info[9..12].copy_from_slice(&grid.groups);
         info[12] = u64::from(grid.dimensions);
         info[13] = spill.expose_provenance() as u64 + self.spill(grid);
+        info[17..].copy_from_slice(&grid.local_size.map(u64::from));
         let _usual = UsualArithmetic::enter();
         let printing = self.layout.prints.then(PlainLocale::enter);
         // SAFETY: the arguments are valid for these groups (this function's contract); the layout is the one that the
@@ -416,8 +549,8 @@ impl Variables {
     }
 }
 
-/// Code that is loaded: from a file without a name where the system has such and lets this process make one, else from a file.
-/// Neither is open afterwards.
+/// Code that is loaded: from a file without a name where the system has such and lets this process make and find one, else from
+/// a file for as long as it takes to load it. Neither is open afterwards.
 struct Loaded {
     library: libloading::Library,
     /// The file, on Linux, where a node counts a file that is mapped and cannot be found as one that hides what it holds.
@@ -439,16 +572,21 @@ impl Loaded {
         mathematics();
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (path, file) = match nameless(object, number) {
-            Some((path, file)) => (path, Some(file)),
-            None => (named(object, number)?, None),
-        };
-        let named = file.is_none().then(|| Removed(path.clone()));
         // SAFETY: the code was made by the compiler, and has no initialisers.
-        let library = unsafe { libloading::Library::new(&path) };
+        let load = |path: &Path| unsafe { libloading::Library::new(path) };
+        // Where `/proc` is not mounted, nothing finds a file without a name.
+        let of_nameless = nameless(object, number).and_then(|(path, _file)| load(&path).ok());
+        if let Some(library) = of_nameless {
+            return Ok(Self {
+                library,
+                _file: None,
+            });
+        }
+        let named = Removed(named(object, number)?);
+        let library = load(&named.0).map_err(|error| not_loaded(&error))?;
         Ok(Self {
-            library: library.map_err(|error| not_loaded(&error))?,
-            _file: named.filter(|_| cfg!(target_os = "linux")),
+            library,
+            _file: Some(named).filter(|_| cfg!(target_os = "linux")),
         })
     }
 }

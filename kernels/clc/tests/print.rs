@@ -30,13 +30,9 @@ fn numbers_and_vectors_are_printed_in_whole_lines() {
     };
     let n = 42_i32.to_ne_bytes().map(std::mem::MaybeUninit::new);
     let run = |kernel: &str, groups: std::ops::Range<u64>| {
-        let grid = Grid {
-            dimensions: 1,
-            groups: [groups.end, 1, 1],
-            local_size: [if kernel == "lines" { 8 } else { 1 }, 1, 1],
-            offset: [0; 3],
-        };
-        let kernel = program.compile(kernel, grid.local_size).unwrap();
+        let size = if kernel == "lines" { 8 } else { 1 };
+        let grid = Grid::new(1, [groups.end * u64::from(size), 1, 1], [size, 1, 1]);
+        let kernel = program.compile(kernel, grid.local_size()).unwrap();
         // SAFETY: the kernels have no memory.
         unsafe { kernel.run(&grid, &[Argument::Value(&n)], groups) }.unwrap();
     };

@@ -10,7 +10,7 @@ use quipu_link::invitation::Invitations;
 use quipu_link::peer::{Destination, Networks};
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
 use quipu_protocol::message::*;
-use quipu_protocol::{IMAGES, PARTS, TEXT_FEATURES};
+use quipu_protocol::{IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -239,6 +239,10 @@ fn a_device_says_what_both_sides_understand() {
         ),
         (
             PARTS | IMAGES | TEXT_FEATURES,
+            Takes::ALL & !Takes::BUILT_IN & !Takes::NON_UNIFORM_BLOCKS,
+        ),
+        (
+            PARTS | IMAGES | TEXT_FEATURES | NON_UNIFORM,
             Takes::ALL & !Takes::BUILT_IN,
         ),
     ] {

@@ -66,7 +66,7 @@ layouts! {
     }
     Launch[24] {
         program: U64, parameter_count: U16, extent_count: U16, block_rank: u8, thread_rank: u8, element_rank: u8,
-        shared_count: u8, value_bytes: U32, offset_rank: u8, reserved: [u8; 3],
+        shared_count: u8, value_bytes: U32, offset_rank: u8, all_rank: u8, reserved: U16,
     }
     Fill[48] {
         buffer: U64, offset: U64, length: U64, pattern: [u8; 16], pattern_length: u8, reserved: [u8; 7],

@@ -126,6 +126,10 @@ pub const PRINTED: u64 = 32768;
 /// ([`Takes::HALVES`](message::Takes::HALVES)).
 pub const HALVES: u64 = 65536;
 
+/// The feature that both sides agree on: the last blocks of a [launch](message::Launch::all_threads) along a dimension may have
+/// fewer threads than the others, on devices that say so.
+pub const NON_UNIFORM: u64 = 131072;
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -143,7 +147,8 @@ pub const FEATURES: u64 = compression::LZ4
     | TEXT_FEATURES
     | EMPTY_MEMORY
     | PRINTED
-    | HALVES;
+    | HALVES
+    | NON_UNIFORM;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -247,6 +247,8 @@ pub(crate) struct Pool {
     /// before it shares a launch.
     guests_costs: Mutex<Option<Costs>>,
     ending: AtomicBool,
+    /// The workers that have had a thread.
+    started: Mutex<usize>,
 }
 
 /// The worker that took the last short commands from outside: one more than its
@@ -279,9 +281,9 @@ fn are_invited(before: u64, now: u64) -> bool {
 }
 
 impl Pool {
-    /// Starts a pool of `workers` threads, each pinned to a core of `pin` in
-    /// turn, if there are any.
-    pub(crate) fn start(
+    /// A pool of `workers` threads, each pinned to a core of `pin` in
+    /// turn, if there are any. None of them is started.
+    pub(crate) fn new(
         owner: *const (),
         workers: NonZero<usize>,
         pin: &[usize],
@@ -299,7 +301,7 @@ impl Pool {
             range: 0..count,
             injectors: std::array::from_fn(|_| Injector::new()),
         });
-        let pool = Arc::new(Self {
+        Ok(Arc::new(Self {
             route: route_to(owner),
             driver: OnceLock::new(),
             worker_count: count,
@@ -317,14 +319,21 @@ impl Pool {
             guest: AtomicBool::new(false),
             guests_costs: Mutex::default(),
             ending: AtomicBool::new(false),
-        });
-        for worker in 0..count {
-            if let Err(error) = pool.engage(worker) {
-                pool.end();
-                return Err(error);
-            }
+            started: Mutex::new(0),
+        }))
+    }
+
+    /// Starts the threads that are not started yet.
+    ///
+    /// # Errors
+    /// If the system gives none. Those before it are started.
+    pub(crate) fn start_threads(self: &Arc<Self>) -> error::Result<()> {
+        let mut started = lock(&self.started);
+        while *started < self.worker_count {
+            self.engage(*started)?;
+            *started += 1;
         }
-        Ok(pool)
+        Ok(())
     }
 
     /// Keeps the address of the pool's driver. Called once, when that is there.
@@ -602,7 +611,7 @@ impl Pool {
 
     /// True if every worker sleeps and nothing is left for them.
     pub(crate) fn is_idle(&self) -> bool {
-        self.sleep.asleep() == self.worker_count && !self.has_work()
+        self.sleep.asleep() == *lock(&self.started) && !self.has_work()
     }
 
     /// True if every worker sleeps or has only just been woken.

@@ -38,18 +38,31 @@ pub(super) fn native_code<V: Vendor>(kernel: &str) -> Error {
     .into()
 }
 
-/// Asks a kernel for the parameters of a launch. That may run a user's code, as for the size of a block's shared memory.
-/// If it panics, the launch fails, and not the thread that happens to pump.
-pub(super) fn pass(
-    portable: &dyn PortableKernel,
-    command: &CommandView,
-    passed: &mut Passed,
-) -> Result<()> {
-    let pass = AssertUnwindSafe(|| portable.pass(command.arguments(), passed));
-    catch_unwind(pass).unwrap_or_else(|panic| Err(panicked(command.label(), panic)))
-}
-
 impl<V: Vendor> Shared<V> {
+    /// Asks a kernel for the parameters of a launch. That may run a user's code, as for the size of a block's shared memory.
+    /// If it panics, the launch fails, and not the thread that happens to pump.
+    pub(super) fn pass(
+        &self,
+        device: usize,
+        portable: &dyn PortableKernel,
+        command: &CommandView,
+        passed: &mut Passed,
+    ) -> Result<()> {
+        let pass = AssertUnwindSafe(|| portable.pass(command.arguments(), passed));
+        catch_unwind(pass).unwrap_or_else(|panic| Err(panicked(command.label(), panic)))?;
+        let device = self.device(device);
+        if passed.all_threads.is_empty() || device.text_features().non_uniform_blocks {
+            return Ok(());
+        }
+        Err(ErrorKind::Unsupported {
+            driver: V::NAME,
+            what: format!("run blocks of several sizes on device '{}'", device.name()),
+            instead: "make the number of threads a multiple of the block's, and have the kernel compare its number with what \
+                      there is",
+        }
+        .into())
+    }
+
     /// True if a launch's code is there, or cannot be, with indices of the width that it likely needs.
     pub(super) fn is_built(
         &self,
@@ -205,7 +218,8 @@ impl<V: Vendor> Shared<V> {
         let Some(portable) = command.portable() else {
             return Err(Delay::Never(native_code::<V>(command.label())));
         };
-        pass(portable, command, passed).map_err(Delay::Never)?;
+        self.pass(device, portable, command, passed)
+            .map_err(Delay::Never)?;
         let width = width_of(command.arguments(), passed);
         let key = portable.key();
         let id = ProgramId { device, key, width };
@@ -295,7 +309,7 @@ impl<V: Vendor> Shared<V> {
             .portable()
             .ok_or_else(|| native_code::<V>(command.label()))?;
         let mut passed = Passed::default();
-        pass(portable, command, &mut passed)?;
+        self.pass(device, portable, command, &mut passed)?;
         let id = ProgramId {
             device,
             key: portable.key(),

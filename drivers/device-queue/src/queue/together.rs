@@ -1,7 +1,6 @@
 //! Making [batches](crate::batch), and putting them on their devices.
 
 use super::batches::{BatchKey, Made, Ungathered, Whole};
-use super::code::pass;
 use super::completion::{Put, Watched};
 use super::durations::Workload;
 use super::ledger::Key;
@@ -137,7 +136,7 @@ impl<V: Vendor> Shared<V> {
     fn code_ahead(&self, device: usize, command: &Command) -> Option<Code<V::Compiled>> {
         let portable = command.portable()?;
         let mut passed = Passed::default();
-        pass(portable, command, &mut passed).ok()?;
+        self.pass(device, portable, command, &mut passed).ok()?;
         let id = ProgramId {
             device,
             key: portable.key(),

@@ -59,7 +59,7 @@ pub(crate) fn describe(device: &Device, text: &ProgramText) -> Result<Descriptio
     let kernels = kernels_of(&program, &options);
     let kernels: Result<Vec<KernelInfo>> = kernels
         .iter()
-        .map(|kernel| kernel_info(device, kernel))
+        .map(|kernel| kernel_info(device, kernel, &text.options))
         .collect();
     Ok(Description {
         kernels: kernels?,
@@ -71,7 +71,7 @@ fn text_of(info: InfoType) -> String {
     info.to_string().trim_end_matches('\0').to_owned()
 }
 
-fn kernel_info(device: &Device, kernel: &Kernel) -> Result<KernelInfo> {
+fn kernel_info(device: &Device, kernel: &Kernel, options: &str) -> Result<KernelInfo> {
     let failed = |error: CallError| device.failed("look at a kernel", &error);
     let ask = |what| named("clGetKernelInfo", info::get_kernel_info(kernel.raw(), what));
     let of_group = |what| {
@@ -111,11 +111,13 @@ fn kernel_info(device: &Device, kernel: &Kernel) -> Result<KernelInfo> {
             .try_into()
             .ok()
             .filter(|size: &[u32; 3]| !size.contains(&0)),
+        uniform_groups: quipu_clc::has_uniform_groups(options),
         attributes: attributes.split_whitespace().map(str::to_owned).collect(),
         local_bytes: local_bytes.to_ulong(),
         // Its driver answers for the memory of work-items.
         private_bytes: 0,
         // OpenCL does not say.
+        sees_groups: true,
         has_barriers: true,
         sub_group_size: None,
         reaches_beyond: true,

@@ -400,7 +400,12 @@ impl Launch<'_> {
             let begin = begins.iter().rev().nth(axis).copied().unwrap_or(0);
             items(piece[axis].0, axis).saturating_add(begin as usize)
         });
-        let global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
+        // Blocks of several sizes are those of a text, whose launch is one piece.
+        let all = self.passed.all_threads.iter().rev();
+        let mut global: [usize; 3] = std::array::from_fn(|axis| items(piece[axis].1, axis));
+        for (size, all) in global.iter_mut().zip(all) {
+            *size = *all as usize;
+        }
         let local = threads.map(|threads| threads as usize);
         // None where it is none: there is less for a library to look at.
         let first = match offset {

@@ -108,6 +108,8 @@ fn kernels_and_log_are_as_the_node_says() {
             name: "f".to_owned(),
             parameters: vec![parameter, value],
             required_local_size: Some([8, 4, 1]),
+            uniform_groups: true,
+            sees_groups: true,
             attributes: ["vec_type_hint(int)", "work_group_size_hint(8,1,1)"]
                 .map(str::to_owned)
                 .to_vec(),

@@ -15,7 +15,7 @@ use quipu_protocol::message::{
     ProgramFormat, Resolve, Wait,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, OFFSETS, PARTS, SENT_CONTENT,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, NON_UNIFORM, OFFSETS, PARTS, SENT_CONTENT,
 };
 use quipu_scheduler::driver::InlineExecutor;
 use quipu_scheduler::{Access, AccessMode, Context, Error, Event, UserEvent};
@@ -347,6 +347,9 @@ impl Work {
                 };
                 if !launch.offset.is_empty() || launch.parameters.iter().any(is_local) {
                     self.check_feature(OFFSETS)?;
+                }
+                if !launch.all_threads.is_empty() {
+                    self.check_feature(NON_UNIFORM)?;
                 }
                 let is_empty = |parameter: &Parameter| {
                     matches!(

@@ -83,6 +83,7 @@ impl Work {
             threads: extents(launch.threads),
             elements: extents(launch.elements),
             offset: extents(launch.offset),
+            all_threads: extents(launch.all_threads),
             shared: launch.shared.iter().map(|word| word.get()).collect(),
             ..Passed::default()
         };

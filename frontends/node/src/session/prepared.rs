@@ -35,7 +35,7 @@ impl Prepared {
 struct Said {
     device: u32,
     program: u64,
-    lengths: [usize; 8],
+    lengths: [usize; 9],
     bytes: SmallVec<[u8; 256]>,
 }
 
@@ -146,6 +146,7 @@ mod tests {
             threads: &[],
             elements: &[],
             offset: &[],
+            all_threads: &[],
             shared,
             parameters: &[],
             extents,

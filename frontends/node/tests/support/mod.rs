@@ -266,6 +266,7 @@ pub(crate) fn one_thread(program: u64) -> Operation<'static> {
         threads: ONE,
         elements: ONE,
         offset: &[],
+        all_threads: &[],
         shared: &[],
         parameters: &[],
         extents: &[],

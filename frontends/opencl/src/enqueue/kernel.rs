@@ -60,17 +60,30 @@ impl Shape {
 
 /// Work-items of a group that suit most kernels, where the program leaves it open.
 const USUAL_ITEMS: u64 = 64;
+/// The fewest along x that do. Groups of fewer cost more than larger ones, or than groups of several sizes.
+const FEW_ITEMS: u64 = 16;
+/// The most along x of groups that divide a launch evenly which smaller ones do not.
+const MOST_ITEMS: u64 = 1024;
 
-/// A size of work-group of at most so many work-items that divides the launch evenly, along x first.
-fn local_size(global: [u64; 3], device: &Device, most: usize) -> [u32; 3] {
-    let along = device.most_items_along();
-    let mut left = USUAL_ITEMS.min(most as u64);
+/// A size of work-group of at most so many work-items for a launch, along x first. Unless the launch takes the rest in smaller
+/// groups, it divides the launch evenly.
+fn local_size(global: [u64; 3], device: &Device, all: u64, takes_rest: bool) -> [u32; 3] {
+    let along = device.most_items_along().map(|most| most as u64);
+    let mut left = USUAL_ITEMS.min(all);
     std::array::from_fn(|axis| {
-        let most = left.min(along[axis] as u64).min(global[axis]).max(1);
-        let chosen = (1..=most)
-            .rev()
-            .find(|size| global[axis].is_multiple_of(*size));
-        let chosen = chosen.unwrap_or(1);
+        let divides = |size: &u64| global[axis].is_multiple_of(*size);
+        let most = left.min(along[axis]).min(global[axis]).max(1);
+        let dividing = (1..=most).rev().find(divides).unwrap_or(1);
+        let mut chosen = dividing;
+        if dividing < FEW_ITEMS.min(most) && axis == 0 {
+            chosen = match takes_rest {
+                true => most,
+                false => {
+                    let larger = MOST_ITEMS.min(along[axis]).min(all);
+                    (most + 1..=larger).find(divides).unwrap_or(dividing)
+                }
+            };
+        }
         left = (left / chosen).max(1);
         chosen as u32
     })
@@ -84,13 +97,17 @@ pub(super) fn chosen_local_size(
     asked: Option<[u64; 3]>,
 ) -> Result<[u32; 3]> {
     let required = code.info.required_local_size;
-    let most = code.most_items(device);
+    let most = code.most_items(device) as u64;
+    let takes = |local: [u64; 3]| {
+        let divides = |axis: usize| global[axis].is_multiple_of(local[axis]);
+        (0..3).all(divides) || device.has_smaller_groups(&code.info)
+    };
     let Some(asked) = asked else {
         let Some(required) = required else {
-            return Ok(local_size(global, device, most));
+            let takes_rest = device.chooses_smaller_groups(&code.info);
+            return Ok(local_size(global, device, most, takes_rest));
         };
-        let divides = |axis: usize| global[axis].is_multiple_of(u64::from(required[axis]));
-        ensure((0..3).all(divides), CL_INVALID_WORK_GROUP_SIZE)?;
+        ensure(takes(required.map(u64::from)), CL_INVALID_WORK_GROUP_SIZE)?;
         return Ok(required);
     };
     let along = device.most_items_along();
@@ -98,9 +115,8 @@ pub(super) fn chosen_local_size(
     ensure(!asked.contains(&0), CL_INVALID_WORK_GROUP_SIZE)?;
     ensure((0..3).all(fits), CL_INVALID_WORK_ITEM_SIZE)?;
     let items = asked.iter().product::<u64>();
-    ensure(items <= most as u64, CL_INVALID_WORK_GROUP_SIZE)?;
-    let divides = |axis: usize| global[axis].is_multiple_of(asked[axis]);
-    ensure((0..3).all(divides), CL_INVALID_WORK_GROUP_SIZE)?;
+    ensure(items <= most, CL_INVALID_WORK_GROUP_SIZE)?;
+    ensure(takes(asked), CL_INVALID_WORK_GROUP_SIZE)?;
     let local = asked.map(|size| size as u32);
     ensure(
         required.is_none_or(|required| required == local),
@@ -359,17 +375,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_a_group_divides_the_launch() {
+    fn the_size_of_a_group_suits_the_launch() {
         let device = crate::platform::devices().first().expect("a device");
-        for (global, local) in [
-            ([1024, 1, 1], [64, 1, 1]),
-            ([100, 1, 1], [50, 1, 1]),
-            ([127, 3, 1], [1, 3, 1]),
-            ([16, 16, 16], [16, 4, 1]),
-            ([1, 1, 1], [1, 1, 1]),
+        for (global, dividing, with_rest) in [
+            ([1024, 1, 1], [64, 1, 1], [64, 1, 1]),
+            ([100, 1, 1], [50, 1, 1], [50, 1, 1]),
+            ([127, 3, 1], [127, 1, 1], [64, 1, 1]),
+            ([16, 16, 16], [16, 4, 1], [16, 4, 1]),
+            ([3, 127, 1], [3, 1, 1], [3, 1, 1]),
+            ([13, 1, 1], [13, 1, 1], [13, 1, 1]),
+            ([1_048_573, 1, 1], [1, 1, 1], [64, 1, 1]),
+            ([2 * 1009, 1, 1], [1009, 1, 1], [64, 1, 1]),
+            ([1, 1, 1], [1, 1, 1], [1, 1, 1]),
         ] {
-            let most = device.most_items();
-            assert_eq!(local_size(global, device, most), local, "{global:?}");
+            let most = device.most_items() as u64;
+            let chosen = |takes_rest| local_size(global, device, most, takes_rest);
+            assert_eq!(chosen(false), dividing, "{global:?}");
+            assert_eq!(chosen(true), with_rest, "{global:?}");
         }
     }
 }

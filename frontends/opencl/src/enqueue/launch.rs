@@ -85,12 +85,8 @@ impl Launch {
         set: &[Option<Argument>],
     ) -> Result<Self> {
         let local = chosen_local_size(code, device, shape.global, shape.local)?;
-        let grid = Grid {
-            dimensions: shape.dimensions,
-            groups: std::array::from_fn(|axis| shape.global[axis] / u64::from(local[axis])),
-            local_size: local,
-            offset: shape.offset,
-        };
+        let mut grid = Grid::new(shape.dimensions, shape.global, local);
+        grid.offset = shape.offset;
         let mut launch = Self {
             shape,
             device: device.clone(),
@@ -136,9 +132,9 @@ impl Launch {
         }
         ensure(local_bytes <= device.local_bytes(), CL_OUT_OF_RESOURCES)?;
         let groups = grid
-            .groups
-            .iter()
-            .try_fold(1_u64, |all, along| all.checked_mul(*along));
+            .groups()
+            .into_iter()
+            .try_fold(1_u64, |all, along| all.checked_mul(along));
         launch.groups = groups.ok_or(Code(CL_INVALID_GLOBAL_WORK_SIZE))?;
         // The compiler for processors counts work-items so.
         let fits = |axis: usize| shape.global[axis] <= i32::MAX as u64 || !device.is_native();
@@ -258,18 +254,21 @@ unsafe impl PortableKernel for Launching {
         _arguments: &[PackedArgument<'_>],
         passed: &mut Passed,
     ) -> quipu_scheduler::Result<()> {
-        let dimensions = self.0.grid.dimensions as usize;
+        let grid = &self.0.grid;
         // The core counts the slowest dimension first.
-        let axes = || (0..dimensions).rev();
-        passed.blocks = axes().map(|axis| self.0.grid.groups[axis]).collect();
-        passed.threads = axes()
-            .map(|axis| u64::from(self.0.grid.local_size[axis]))
-            .collect();
+        let axes = || (0..grid.dimensions as usize).rev();
+        let groups = grid.groups();
+        passed.blocks = axes().map(|axis| groups[axis]).collect();
+        let (global, local) = (grid.global_size(), grid.local_size());
+        passed.threads = axes().map(|axis| u64::from(local[axis])).collect();
         passed.elements = axes().map(|_| 1).collect();
-        passed.offset = match self.0.grid.offset {
+        passed.offset = match grid.offset {
             [0, 0, 0] => SmallVec::new(),
             offset => axes().map(|axis| offset[axis]).collect(),
         };
+        if !grid.is_uniform() {
+            passed.all_threads = axes().map(|axis| global[axis]).collect();
+        }
         let mut images = self.1.iter();
         for argument in &self.0.arguments {
             passed.parameters.push(match argument {

@@ -15,6 +15,7 @@ use quipu_clc::{ClcError, KernelInfo, LinkedKernel, ParameterKind, Part, Program
 use quipu_kernel::emit::ir::{KernelText, TextLanguage};
 use quipu_kernel::{AcceleratorLimits, BlockScratch, KernelError, WorkDivision};
 use quipu_scheduler::access::Argument as PackedArgument;
+use quipu_scheduler::portable::Extents;
 use quipu_scheduler::{Access, AccessMode, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
@@ -203,6 +204,7 @@ impl TextKernel {
         TextCall {
             kernel: self.clone(),
             arguments,
+            all_threads: Extents::new(),
         }
     }
 }
@@ -217,6 +219,7 @@ impl TextKernel {
         TextCall {
             kernel: self.clone(),
             arguments: Listed(arguments),
+            all_threads: Extents::new(),
         }
     }
 }
@@ -232,6 +235,19 @@ impl fmt::Debug for TextKernel {
 pub struct TextCall<A> {
     kernel: TextKernel,
     arguments: A,
+    all_threads: Extents,
+}
+
+impl<A> TextCall<A> {
+    /// The same call with just so many threads in the grid along each dimension: the last block along one has fewer than the
+    /// others if they do not fill it. The launch's division has as many blocks as they need.
+    ///
+    /// The launch fails if it has another number of blocks; if the device takes blocks of one size alone; or if the kernel does,
+    /// as those before OpenCL C 2.0 do.
+    pub fn with_threads(mut self, threads: &[usize]) -> Self {
+        self.all_threads = threads.iter().map(|number| *number as u64).collect();
+        self
+    }
 }
 
 impl<A> fmt::Debug for TextCall<A> {
@@ -361,6 +377,7 @@ impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
         Ok(TextCalled {
             stored,
             kernel: self.kernel,
+            all_threads: self.all_threads,
         })
     }
 
@@ -429,6 +446,7 @@ impl TextKernel {
 pub struct TextCalled<S> {
     kernel: TextKernel,
     stored: S,
+    all_threads: Extents,
 }
 
 impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
@@ -489,7 +507,35 @@ impl<S: TextKept, const D: usize> Prepared<D> for TextCalled<S> {
     ) -> Result<()> {
         let mut passing = Passing::new(arguments, false, passed);
         self.stored.pass(&mut passing);
-        passing.finish(division, |_, _| None)
+        passing.finish(division, |_, _| None)?;
+        if self.all_threads.is_empty() {
+            return Ok(());
+        }
+        let fill = |blocks: &[u64], threads: &[u64]| {
+            let along = self.all_threads.iter().zip(threads);
+            blocks.len() == self.all_threads.len()
+                && along
+                    .map(|(all, threads)| all.div_ceil((*threads).max(1)))
+                    .eq(blocks.iter().copied())
+        };
+        if !fill(&passed.blocks, &passed.threads) {
+            return Err(ErrorKind::InvalidArgument {
+                what: "launch a kernel",
+                problem: format!(
+                    "{:?} threads do not fill {:?} blocks of {:?}; divide the launch into as many blocks as they need",
+                    self.all_threads, passed.blocks, passed.threads
+                ),
+            }
+            .into());
+        }
+        let blocks = passed.blocks.iter().zip(&passed.threads);
+        if !blocks
+            .map(|(blocks, threads)| blocks * threads)
+            .eq(self.all_threads.iter().copied())
+        {
+            passed.all_threads = self.all_threads.clone();
+        }
+        Ok(())
     }
 
     fn add_parameters(&self, passed: &mut Passed) {

@@ -60,7 +60,7 @@ INFO(get_global_offset, 3, 0)
 #endif
 INFO(get_global_size, 0, 1)
 INFO(get_local_size, 6, 1)
-INFO(get_enqueued_local_size, 6, 1)
+INFO(get_enqueued_local_size, 17, 1)
 INFO(get_num_groups, 9, 1)
 OVER size_t get_global_id(uint d) { return d == 0 ? ID_FROM_OFFSET(0) : d == 1 ? ID_FROM_OFFSET(1) : d == 2 ? ID_FROM_OFFSET(2) : 0; }
 ID(get_local_id, __q_lid, 0)

@@ -176,6 +176,8 @@ functions! {
     LLVMGetEnumAttributeKindForName(name: *const c_char, length: usize) -> c_uint;
     LLVMCreateEnumAttribute(context: Context, kind: c_uint, value: u64) -> Attribute;
     LLVMGetEnumAttributeAtIndex(function: Value, index: c_uint, kind: c_uint) -> Attribute;
+    LLVMGetStringAttributeAtIndex(function: Value, index: c_uint, name: *const c_char, length: c_uint) -> Attribute;
+    LLVMGetStringAttributeValue(attribute: Attribute, length: *mut c_uint) -> *const c_char;
     LLVMCreateStringAttribute(context: Context, name: *const c_char, name_length: c_uint, value: *const c_char, value_length: c_uint) -> Attribute;
     LLVMGetTypeAttributeValue(attribute: Attribute) -> Type;
     LLVMAddAttributeAtIndex(function: Value, index: c_uint, attribute: Attribute);
@@ -391,7 +393,7 @@ pub(crate) fn string(made: *const c_char) -> String {
     made.to_string_lossy().into_owned()
 }
 
-fn bytes<'a>(start: *const c_char, length: usize) -> &'a [u8] {
+pub(crate) fn bytes<'a>(start: *const c_char, length: usize) -> &'a [u8] {
     if length == 0 {
         return &[];
     }

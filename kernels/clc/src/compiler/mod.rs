@@ -46,7 +46,7 @@ pub(crate) use object::Scratch;
 pub use program::{NO_HALF, NO_IMAGES};
 pub(crate) use program::{clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
-pub(crate) use workgroup::{ENTRY, place_of_arguments};
+pub(crate) use workgroup::{ENTRY, NUMBERS, place_of_arguments};
 
 use crate::child;
 use crate::metadata::{KernelInfo, Layout};

@@ -138,6 +138,7 @@ pub(super) fn read(
         info.local_bytes = workgroup::local_bytes(module, function, layout);
         info.private_bytes = workgroup::private_bytes(function, layout);
         info.sub_group_size = sub_group_size(context, function, name)?;
+        info.sees_groups |= info.local_bytes > 0;
         infos.push(info);
     }
     let sizes = shared.iter().map(|variable| {
@@ -356,6 +357,7 @@ struct Described {
     names: Vec<String>,
     qualifiers: Vec<String>,
     required: Option<[u32; 3]>,
+    uniform_groups: bool,
     attributes: Vec<String>,
 }
 
@@ -414,8 +416,21 @@ fn described(context: Context, kernel: Value) -> Described {
             [x, y, z] => Some([x as u32, y as u32, z as u32]),
             _ => None,
         },
+        uniform_groups: has_uniform_groups(kernel),
         attributes,
     }
+}
+
+/// Whether clang takes a kernel's work-groups to have one size. Translators of SPIR-V say nothing of it.
+fn has_uniform_groups(kernel: Value) -> bool {
+    let name = "uniform-work-group-size";
+    let (start, length) = (name.as_ptr().cast(), name.len() as u32);
+    let attribute = LLVMGetStringAttributeAtIndex(kernel, u32::MAX, start, length);
+    attribute.some().is_some_and(|attribute| {
+        let mut length = 0;
+        let value = LLVMGetStringAttributeValue(attribute, &raw mut length);
+        llvm::bytes(value, length as usize) == b"true"
+    })
 }
 
 /// The size of a kernel's sub-groups, if they are not whole work-groups. A ballot has a bit for each work-item.
@@ -647,16 +662,36 @@ fn info(name: &str, function: Value, known: Described, layout: DataLayout) -> Ke
         .into_iter()
         .flat_map(Block::instructions)
         .any(reaches_beyond);
+    let mut instructions = blocks(function).into_iter().flat_map(Block::instructions);
+    let has_local = known.spaces.contains(&3);
     KernelInfo {
         name: name.to_owned(),
         parameters,
         required_local_size: known.required,
+        uniform_groups: known.uniform_groups,
+        sees_groups: has_local || instructions.any(sees_groups),
         attributes: known.attributes,
         local_bytes: 0,
         private_bytes: 0,
         sub_group_size: None,
         has_barriers,
         reaches_beyond,
+    }
+}
+
+/// True if an instruction tells something of the work-item's group.
+fn sees_groups(instruction: Value) -> bool {
+    let Some(name) = instruction.callee() else {
+        return false;
+    };
+    match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "__q_gid" => false,
+        // Global sizes, offsets and dimensions tell nothing.
+        "__q_info" => {
+            let number = LLVMGetOperand(instruction, 0).number();
+            number.is_none_or(|number| (6..12).contains(&number) || number >= 17)
+        }
+        name => name.starts_with("__q_"),
     }
 }
 

@@ -68,6 +68,11 @@ fn prelude() -> String {
     for number in 0..13 {
         let _ = writeln!(text, "    i32 {number}, label %case{number}");
     }
+    // All groups of a launch have one size.
+    for axis in 0..3 {
+        let (asked, same) = (17 + axis, 6 + axis);
+        let _ = writeln!(text, "    i32 {asked}, label %case{same}");
+    }
     text.push_str("  ]\nnone:\n  ret i64 0\n");
     for number in 0..13 {
         let (kind, axis) = (number / 3, number % 3);

@@ -37,9 +37,10 @@ GO_AROUND(long, ulong) GO_AROUND(ulong, ulong) GO_AROUND(half, half) GO_AROUND(f
 OVER size_t __q_first(void) { size_t i = BASE; while (!HERE(i)) i++; return i; }
 
 OVER uint get_sub_group_size(void) { return (uint)(LIMIT - BASE); }
-OVER uint get_max_sub_group_size(void) { return (uint)(__q_whole() || ALL < WIDTH ? ALL : WIDTH); }
+#define ENQUEUED (__q_info(17) * __q_info(18) * __q_info(19))
+OVER uint get_max_sub_group_size(void) { return (uint)(__q_whole() || ENQUEUED < WIDTH ? ENQUEUED : WIDTH); }
 OVER uint get_num_sub_groups(void) { return __q_whole() ? 1 : (uint)((ALL + WIDTH - 1) / WIDTH); }
-OVER uint get_enqueued_num_sub_groups(void) { return get_num_sub_groups(); }
+OVER uint get_enqueued_num_sub_groups(void) { return __q_whole() ? 1 : (uint)((ENQUEUED + WIDTH - 1) / WIDTH); }
 OVER uint get_sub_group_id(void) { return __q_whole() ? 0 : (uint)(OWN / WIDTH); }
 OVER uint get_sub_group_local_id(void) { return (uint)LANE; }
 OVER void sub_group_barrier(uint flags) { __q_meet(); }

@@ -111,12 +111,8 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
     if results[0] != results[1] {
         return Outcome::Invalid("the result depends on the order of work-items".to_owned());
     }
-    let grid = Grid {
-        dimensions: 3,
-        groups: program.groups.map(|groups| groups as u64),
-        local_size: program.local.map(|size| size as u32),
-        offset: [0; 3],
-    };
+    let global = std::array::from_fn(|axis| (program.groups[axis] * program.local[axis]) as u64);
+    let grid = Grid::new(3, global, program.local.map(|size| size as u32));
     let ran = apart(program, |[out, mem, totals]| {
         let (first, second) = (
             program.numbers.0.to_ne_bytes(),
@@ -133,7 +129,7 @@ fn outcome(program: &Program, right: &Compiled, kernel: &Kernel) -> Outcome {
             Argument::Value(&second),
         ];
         // SAFETY: the program stays within its arguments, which nobody else has.
-        unsafe { kernel.run(&grid, &arguments, 0..grid.groups.iter().product()) }
+        unsafe { kernel.run(&grid, &arguments, 0..grid.groups().iter().product()) }
             .map_err(|error| error.to_string())
     });
     let own = match ran {

@@ -49,14 +49,12 @@ pub(crate) struct Launch {
 #[allow(dead_code)]
 impl Launch {
     pub(crate) fn new(global: [usize; 3], local: [usize; 3]) -> Self {
-        let grid = Grid {
-            dimensions: 3,
-            groups: std::array::from_fn(|axis| (global[axis] / local[axis]) as u64),
-            local_size: local.map(|size| size as u32),
-            offset: [0; 3],
-        };
+        let (global, local) = (
+            global.map(|size| size as u64),
+            local.map(|size| size as u32),
+        );
         Self {
-            grid,
+            grid: Grid::new(3, global, local),
             arguments: Vec::new(),
         }
     }
@@ -75,11 +73,25 @@ impl Launch {
             .push(Argument::Memory(memory.as_ptr().cast_mut().cast()));
     }
 
+    pub(crate) fn local(&mut self, bytes: u64) {
+        self.arguments.push(Argument::Local(bytes));
+    }
+
     pub(crate) fn run(&self, program: &Program, kernel: &str) {
+        self.run_by(program, kernel, u64::MAX);
+    }
+
+    /// Runs so many groups at once.
+    pub(crate) fn run_by(&self, program: &Program, kernel: &str, step: u64) {
         let kernel = program.compile_for_grid(kernel, &self.grid).unwrap();
-        let groups = self.grid.groups.iter().product();
-        // SAFETY: the tests' kernels stay within their arguments, and run on this thread.
-        unsafe { kernel.run(&self.grid, &self.arguments, 0..groups) }.unwrap();
+        let groups: u64 = self.grid.groups().iter().product();
+        let mut next = 0;
+        while next < groups {
+            let end = groups.min(next.saturating_add(step));
+            // SAFETY: the tests' kernels stay within their arguments, and run on this thread.
+            unsafe { kernel.run(&self.grid, &self.arguments, next..end) }.unwrap();
+            next = end;
+        }
     }
 }
 

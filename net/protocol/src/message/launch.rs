@@ -34,6 +34,9 @@ pub struct Launch<'a> {
     pub elements: &'a [Word],
     /// The position of the first thread along each dimension; empty if it is zero. Other than that only with [`OFFSETS`](crate::OFFSETS).
     pub offset: &'a [Word],
+    /// Threads of the grid along each dimension, where its last blocks have fewer than the others; empty if all have as many.
+    /// Other than that only with [`NON_UNIFORM`](crate::NON_UNIFORM).
+    pub all_threads: &'a [Word],
     /// How many elements each array has that the threads of a block share.
     pub shared: &'a [Word],
     /// What is passed for each parameter.
@@ -241,12 +244,13 @@ impl<'a> Launch<'a> {
 
     /// All that it says but its program, as bytes: two launches of a program say the same if these are the same, each.
     #[must_use]
-    pub fn parts(&self) -> [&'a [u8]; 8] {
+    pub fn parts(&self) -> [&'a [u8]; 9] {
         [
             self.blocks.as_bytes(),
             self.threads.as_bytes(),
             self.elements.as_bytes(),
             self.offset.as_bytes(),
+            self.all_threads.as_bytes(),
             self.shared.as_bytes(),
             self.parameters.as_bytes(),
             self.extents.as_bytes(),
@@ -261,6 +265,7 @@ impl<'a> Launch<'a> {
         let threads = cursor.list("the threads", fixed.thread_rank.into())?;
         let elements = cursor.list("the elements", fixed.element_rank.into())?;
         let offset = cursor.list("the offset", fixed.offset_rank.into())?;
+        let all_threads = cursor.list("the threads of the grid", fixed.all_rank.into())?;
         let shared = cursor.list("the shared arrays", fixed.shared_count.into())?;
         let parameters = cursor.list("the parameters", fixed.parameter_count.get().into())?;
         let extents = cursor.list("the extents", fixed.extent_count.get().into())?;
@@ -271,6 +276,7 @@ impl<'a> Launch<'a> {
             threads,
             elements,
             offset,
+            all_threads,
             shared,
             parameters,
             extents,
@@ -290,6 +296,14 @@ impl<'a> Launch<'a> {
         holds(
             self.offset.is_empty() || self.offset.len() == rank,
             "an offset has as many dimensions as the grid",
+        )?;
+        let fits = |((all, blocks), threads): ((&Word, &Word), &Word)| {
+            all.get().div_ceil(threads.get().max(1)) == blocks.get()
+        };
+        let mut along = self.all_threads.iter().zip(self.blocks).zip(self.threads);
+        holds(
+            self.all_threads.is_empty() || self.all_threads.len() == rank && along.all(fits),
+            "the threads of the grid are those of its blocks",
         )?;
         let product = |extents: &[Word]| {
             let mut extents = extents.iter();
@@ -361,7 +375,8 @@ impl<'a> Launch<'a> {
             shared_count: self.shared.len() as u8,
             value_bytes: (self.values.len() as u32).into(),
             offset_rank: self.offset.len() as u8,
-            reserved: [0; 3],
+            all_rank: self.all_threads.len() as u8,
+            reserved: 0.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
         for words in [
@@ -369,6 +384,7 @@ impl<'a> Launch<'a> {
             self.threads,
             self.elements,
             self.offset,
+            self.all_threads,
             self.shared,
         ] {
             out.extend_from_slice(words.as_bytes());

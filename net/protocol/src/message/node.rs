@@ -49,10 +49,13 @@ impl Takes {
     pub const WIDE_ATOMICS: u16 = 256;
     /// OpenCL C with generic pointers, sub-groups, collective functions of work-groups, and atomics in all orders and scopes.
     pub const OPTIONAL_LANGUAGE: u16 = 512;
+    /// OpenCL C with launches whose last blocks along a dimension have fewer threads than the others. Both sides have agreed on
+    /// [`NON_UNIFORM`](crate::NON_UNIFORM).
+    pub const NON_UNIFORM_BLOCKS: u16 = 1024;
     /// The bits that say more of OpenCL C: with [`TEXT_FEATURES`](crate::TEXT_FEATURES) alone.
     pub const TEXT_FEATURES: u16 = Self::DOUBLES | Self::WIDE_ATOMICS | Self::OPTIONAL_LANGUAGE;
     /// OpenCL C with arithmetic of 16 bits: with [`HALVES`](crate::HALVES) alone.
-    pub const HALVES: u16 = 1024;
+    pub const HALVES: u16 = 2048;
     /// All bits that stand for something.
     pub const ALL: u16 = Self::OPENCL_C
         | Self::MODULE
@@ -62,7 +65,8 @@ impl Takes {
         | Self::SPIRV
         | Self::IMAGES
         | Self::TEXT_FEATURES
-        | Self::HALVES;
+        | Self::HALVES
+        | Self::NON_UNIFORM_BLOCKS;
 
     /// Those of the bits that say something to who has agreed on these features.
     #[must_use]
@@ -72,6 +76,7 @@ impl Takes {
             (crate::IMAGES, Self::IMAGES),
             (crate::TEXT_FEATURES, Self::TEXT_FEATURES),
             (crate::HALVES, Self::HALVES),
+            (crate::NON_UNIFORM, Self::NON_UNIFORM_BLOCKS),
         ];
         let lacking = bits.iter().filter(|(feature, _)| features & feature == 0);
         Self(lacking.fold(self.0, |takes, (_, bits)| takes & !bits))

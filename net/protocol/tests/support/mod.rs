@@ -171,6 +171,7 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
                 threads: words(&[4, 5]),
                 elements: words(&[1, 8]),
                 offset: words(&[6, 0]),
+                all_threads: words(&[7, 13]),
                 shared: words(&[64]),
                 parameters: kept(&[
                     Parameter::new(ParameterKind::Value { length: 3 }),

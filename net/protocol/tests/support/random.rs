@@ -722,6 +722,19 @@ fn launch(draw: &mut Draw<'_>) -> Launch<'static> {
         }
         false => kept(&[]),
     };
+    let all_threads = match draw.flag() {
+        true => {
+            let along = blocks.iter().zip(threads);
+            let words: Vec<Word> = along
+                .map(|(blocks, threads)| {
+                    let most = blocks.get() * threads.get();
+                    most.saturating_sub(draw.up_to(threads.get() - 1)).into()
+                })
+                .collect();
+            kept(&words)
+        }
+        false => kept(&[]),
+    };
     let shared = draw.list(4, |draw| draw.number().into());
     let (mut value_bytes, mut ranks) = (0, 0);
     let parameters = draw.list(12, |draw| {
@@ -757,6 +770,7 @@ fn launch(draw: &mut Draw<'_>) -> Launch<'static> {
         threads,
         elements,
         offset,
+        all_threads,
         shared,
         parameters,
         extents: kept(&words),

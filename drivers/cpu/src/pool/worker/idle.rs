@@ -335,7 +335,8 @@ mod tests {
 
     #[test]
     fn who_mostly_steals_little_in_vain_leaves_it_where_it_is() {
-        let pool = Pool::start(std::ptr::null(), NonZero::<usize>::MIN, &[]).unwrap();
+        let pool = Pool::new(std::ptr::null(), NonZero::<usize>::MIN, &[]).unwrap();
+        pool.start_threads().unwrap();
         let thief = Worker::guest(pool.clone(), Costs::default());
         let after_little = |tasks| {
             thief.stole_little.set(true);

@@ -340,6 +340,7 @@ impl Script<'_> {
             threads: &threads,
             elements: &elements,
             offset: &[],
+            all_threads: &[],
             shared: &shared,
             parameters: &parameters,
             extents: &extents,

@@ -38,7 +38,7 @@ use super::llvm::*;
 use crate::metadata::Layout;
 pub(super) use access::switches_by_memory;
 use emit::Emitter;
-pub(crate) use emit::place_of_arguments;
+pub(crate) use emit::{NUMBERS, place_of_arguments};
 use graph::Graph;
 pub(super) use graph::{BARRIER, MEETING};
 use std::collections::HashMap;

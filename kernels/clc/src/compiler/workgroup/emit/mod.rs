@@ -1,9 +1,12 @@
 //! Writes the function of work-groups: loops over groups and work-items, around copies of the kernel's instructions.
 //!
-//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (17 numbers of 64 bits: global
+//! What it is called with, in order: the arguments (see [`place_of_arguments`]), the launch (20 numbers of 64 bits: global
 //! size, offset, local size and number of groups along x, y and z, then the dimensions, the address where memory that is
-//! kept ends, and a wide offset, beside which the other one is nothing), local memory, memory that is kept across barriers, and
-//! the first group and the one after the last, in order of x, y, z.
+//! kept ends, a wide offset, beside which the other one is nothing, and the enqueued local size), local memory, memory that is
+//! kept across barriers, and the first group and the one after the last, in order of x, y, z.
+//!
+//! The groups of a call have one size. Those at the ends of a launch may have fewer work-items than was enqueued: code for any
+//! size runs them.
 //!
 //! Within a version of the kernel, each work-item has a *home* for each variable: an alloca, of which the optimiser makes
 //! registers. Where a region begins, homes are filled from where the variables were kept; where it ends, they are kept.
@@ -41,7 +44,7 @@ pub(crate) fn place_of_arguments(sizes: impl IntoIterator<Item = (u64, u64)>) ->
 }
 
 /// The numbers of a launch.
-const NUMBERS: usize = 17;
+pub(crate) const NUMBERS: usize = 20;
 
 /// The most work-items of a strip.
 const MOST_IN_STRIP: u64 = 64;
@@ -394,6 +397,7 @@ impl Emitter {
         for index in 0..NUMBERS {
             let value = match self.local_size {
                 Some(size) if (6..9).contains(&index) => self.wide(u64::from(size[index - 6])),
+                Some(size) if index >= 17 => self.wide(u64::from(size[index - 17])),
                 _ => {
                     let place = self.at(self.int(64), info, self.wide(index as u64));
                     self.load(self.int(64), place)
@@ -436,7 +440,7 @@ impl Emitter {
             };
             rest = groups;
             self.group[axis] = self.narrowed(at);
-            let first = self.operate(op::MUL, at, self.info[6 + axis]);
+            let first = self.operate(op::MUL, at, self.info[17 + axis]);
             self.base[axis] = self.narrowed(self.operate(op::ADD, first, self.info[3 + axis]));
         }
         after
