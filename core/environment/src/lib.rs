@@ -6,8 +6,10 @@
 //!
 //! An empty value is as good as none, but for [`NODES`].
 
+mod cache;
 mod parse;
 
+pub use cache::{cache_root, user_cache_root};
 pub use parse::{Cache, Execution};
 
 use std::ffi::{OsStr, OsString};
