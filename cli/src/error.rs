@@ -167,6 +167,17 @@ pub(crate) enum CommandError {
     /// The compiler's process was asked for nothing that it knows.
     #[error("this command is what Quipu starts to compile OpenCL C, and is of no use by hand")]
     Compiler,
+    /// A variable of the environment makes no sense.
+    #[error(transparent)]
+    Environment(#[from] quipu_environment::Misused),
+    /// A folder cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
     /// A file cannot be written.
     #[error("cannot write {}: {source}; check that the folder exists and is writable", path.display())]
     Write {

@@ -370,6 +370,39 @@ fn what_is_compiled_is_kept_until_it_is_removed() {
     assert_eq!(place.read::<f32>("x.npy").1, [81.0; 8]);
 }
 
+#[test]
+fn the_cache_of_each_compiler_is_cleared_and_no_other_file() {
+    let place = tempfile::tempdir().unwrap();
+    let of_kernel = "0123456789abcdef0123456789abcdef.bin";
+    for (folder, name) in [
+        ("clc", of_kernel),
+        ("cuda", of_kernel),
+        ("opencl", of_kernel),
+        ("opencl", "table.bin"),
+        ("notes", of_kernel),
+    ] {
+        let folder = place.path().join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(name), "eight by").unwrap();
+    }
+    let cache = |action: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quipu"));
+        command
+            .args(["cache", action])
+            .env("QUIPU_CACHE", place.path());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let counts = || ["clc", "cuda", "opencl", "notes"].map(|name| files(&place.path().join(name)));
+    assert!(
+        cache("show").starts_with("3 compiled programs, 24 B"),
+        "{}",
+        cache("show")
+    );
+    assert_eq!(counts(), [1, 1, 2, 1]);
+    assert!(cache("clear").starts_with("removed 3 compiled programs"));
+    assert_eq!(counts(), [0, 0, 1, 1]);
+}
+
 fn files(folder: &Path) -> usize {
     std::fs::read_dir(folder).map_or(0, Iterator::count)
 }

@@ -48,7 +48,7 @@ mod router;
 mod tracing_records;
 
 pub(crate) use quipu_scheduler_base::{bias, limits, notify, observers, shown, state, watching};
-pub use quipu_scheduler_base::{clock, error, panics, process, sync, trace};
+pub use quipu_scheduler_base::{clock, error, hash, panics, process, sync, trace};
 
 pub use access::{AccessMode, RawArgument};
 pub use built_in::{BuiltIn, BuiltInKernel, BuiltInParameter};

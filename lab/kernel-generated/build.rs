@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{env, fs};
 
-/// How many kernels an ordinary test run has. More of them take longer to compile than is good in every run.
+/// The number of kernels that an ordinary test run has. More of them take longer to compile than is good in every run.
 const COUNT: u64 = 32;
 
 fn main() {

@@ -2,8 +2,12 @@
 
 use crate::error::CommandError;
 use quipu_cli::units;
+use quipu_device_queue::disk;
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+
+/// The folders of the cache: those of the compiler for processors, and of the drivers that compile.
+const FOLDERS: [&str; 3] = ["clc", "cuda", "opencl"];
 
 /// The command's options.
 #[derive(clap::Args)]
@@ -24,7 +28,7 @@ enum Action {
 /// Shows the cache, or clears it.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let mut out = std::io::stdout().lock();
-    let Some(folder) = quipu_clc::cache_folder() else {
+    let Some(root) = quipu_environment::cache_root()? else {
         writeln!(
             out,
             "nothing is kept: QUIPU_CACHE is off, or there is no home folder"
@@ -32,31 +36,32 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         return Ok(());
     };
     let (mut files, mut bytes) = (0, 0);
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-        let Ok(about) = entry.metadata() else {
-            continue;
-        };
-        if !about.is_file() {
-            continue;
-        }
-        if let Some(Action::Clear) = options.action {
-            let path = entry.path();
-            match fs::remove_file(&path) {
-                // Another program may have removed it meanwhile.
-                Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(CommandError::Write { path, source });
+    for name in FOLDERS {
+        let folder = root.join(name);
+        let kept = disk::kept(&folder).map_err(|source| CommandError::Read {
+            path: folder,
+            source,
+        })?;
+        for file in kept {
+            if let Some(Action::Clear) = options.action {
+                match fs::remove_file(&file.path) {
+                    // Another program may have removed it meanwhile.
+                    Err(source) if source.kind() != ErrorKind::NotFound => {
+                        let path = file.path;
+                        return Err(CommandError::Write { path, source });
+                    }
+                    _ => {}
                 }
-                _ => {}
             }
+            files += 1;
+            bytes += file.bytes;
         }
-        files += 1;
-        bytes += about.len();
     }
     let what = units::counted(files, "compiled program");
     let size = units::bytes(bytes);
     match options.action {
-        Some(Action::Clear) => writeln!(out, "removed {what}, {size}, from {}", folder.display())?,
-        _ => writeln!(out, "{what}, {size}, in {}", folder.display())?,
+        Some(Action::Clear) => writeln!(out, "removed {what}, {size}, from {}", root.display())?,
+        _ => writeln!(out, "{what}, {size}, in {}", root.display())?,
     }
     Ok(())
 }

@@ -14,8 +14,9 @@ mod loader;
 use crate::error::CommandError;
 use quipu::drivers::remote::paired;
 use quipu_cli::timeline;
-use quipu_environment::{CLC, Cache, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
+use quipu_environment::{CLC, NODES, OPENCL_DEVICES, OPENCL_VENDORS};
 use quipu_link::nodes::Node;
+use quipu_scheduler::hash;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -287,25 +288,15 @@ fn first_of(others: &OsStr, folder: &Path) -> OsString {
 /// A folder that names the library for loaders, and has it under a loader's name. It is the user's own, and stays: a
 /// program may start others after this one has ended.
 fn folder(library: &Path) -> Result<PathBuf, ExecError> {
-    let base = match quipu_environment::CACHE.get() {
-        Ok(Some(Cache::Folder(folder))) => folder,
-        _ => {
-            let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-            let cache = std::env::var_os("XDG_CACHE_HOME")
-                .map(PathBuf::from)
-                .or(home);
-            match cache {
-                Some(cache) => cache.join("quipu"),
-                None => own_folder(&std::env::temp_dir())?,
-            }
-        }
+    // A cache that is off keeps no compiled code, and the program needs the library nevertheless.
+    let root = quipu_environment::cache_root().ok().flatten();
+    let base = match root.or_else(quipu_environment::user_cache_root) {
+        Some(root) => root,
+        None => own_folder(&std::env::temp_dir())?,
     };
     // One for each library: programs that are running go on with theirs.
-    let name = library.as_os_str().as_encoded_bytes();
-    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    let folder = base.join("opencl").join(format!("{hash:016x}"));
+    let hash = hash::of_bytes(library.as_os_str().as_encoded_bytes());
+    let folder = base.join("opencl").join(format!("{hash:032x}"));
     let failed = |path: &Path| {
         let path = path.to_owned();
         |source| ExecError::Write { path, source }

@@ -10,6 +10,7 @@
 //! | [`clock`] | nanoseconds of the process |
 //! | [`sync`] | the atomics and locks that the lock-free protocols use |
 //! | [`trace`] | a record of when and where each command ran |
+//! | [`hash`] | hashes of bytes and of numbers |
 //! | [`limits`] | the core's thresholds |
 //! | [`panics`] | the text and the place of a contained panic |
 //! | [`process`] | children of `fork`; whether anything is lost |
@@ -23,6 +24,7 @@
 pub mod bias;
 pub mod clock;
 pub mod error;
+pub mod hash;
 pub mod limits;
 pub mod notify;
 pub mod observers;

@@ -6,8 +6,10 @@
 //!
 //! An empty value is as good as none, but for [`NODES`].
 
+mod cache;
 mod parse;
 
+pub use cache::{cache_root, user_cache_root};
 pub use parse::{Cache, Execution};
 
 use std::ffi::{OsStr, OsString};
@@ -144,7 +146,7 @@ table! {
     OPENCL: bool = "QUIPU_OPENCL", "opencl", "on or off", parse::switch;
     /// The devices that programs for OpenCL get.
     OPENCL_DEVICES: Vec<String> = "QUIPU_OPENCL_DEVICES", "environment",
-        "drivers or devices with commas between them, such as cpu,remote:0", parse::names;
+        "drivers or devices with commas between them, such as cpu:0,gpu-box/opencl:0", parse::names;
     /// A folder that lists vendors' OpenCL libraries, in the place of the loader.
     OPENCL_VENDORS: PathBuf = "QUIPU_OPENCL_VENDORS", "opencl", "a folder with files *.icd, or one such file", parse::place;
     /// The file of CUDA's compiler.

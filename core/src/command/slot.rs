@@ -10,7 +10,7 @@
 //! | 64..72 | `link` | owner | owner |
 //! | 72..80 | `extension` | enqueuer, before a driver is told of it | owner; driver |
 //! | 80..88 | `observers` | the first observer | closer, observers |
-//! | 88..96 | `work` | enqueuer (launch counters), or the first poisoner (the cause) | owner; a driver that was told of it |
+//! | 88..96 | `work` | enqueuer (launch counters); the first poisoner (the cause); owner, as it takes the cause | owner; a driver that was told of it |
 //! | 96..104 | `sequence`: the command's number in its queue | enqueuer | holders; anyone, through a `Glance` |
 //! | 104..112 | `phase` | enqueuer, then owner, or a driver that was told of it | anyone |
 //! | | `argument_count`, `in_order`, `recorded` | enqueuer | owner, holders; a driver that was told of it |

@@ -1,16 +1,17 @@
 //! Compiled programs on disk: a file each, by source, options, and all properties of device and driver that the compiler
 //! depends on.
 //!
-//! `QUIPU_CACHE` names the folder, or is `off`. Otherwise it is `quipu` in `XDG_CACHE_HOME` or in `~/.cache`. A file that
-//! cannot be read or written, or is malformed, is as good as none. So is a folder that is another user's, or that other
-//! users may write, because a program from there is run as it is. Each driver has a folder of its own in there.
+//! Each driver has a folder of its own in [`quipu_environment::cache_root`]. A file that cannot be read or written, or is
+//! malformed, is as good as none. So is a folder that is another user's, or that other users may write, because a
+//! program from there is run as it is.
 //!
 //! A file is the magic line, the lengths of key and binary and the binary's checksum in little-endian, the key,
 //! the binary.
 
-use quipu_environment::{CACHE, Cache, Misused};
+use quipu_environment::Misused;
+use quipu_scheduler::hash;
 use quipu_scheduler::panics::quietly;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,29 +28,15 @@ const LOOKED_THROUGH_BY: u128 = 32;
 /// A larger file always has the folder looked through.
 const LARGE: u64 = MOST_BYTES / 64;
 
-/// The steps of the 128-bit FNV-1a hash (Fowler, Noll, Vo), on words in place of bytes, mixed at the end.
-fn hash(bytes: &[u8]) -> u128 {
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let basis = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    let step = |hash: u128, word: u64| (hash ^ u128::from(word)).wrapping_mul(PRIME);
-    let (words, rest) = bytes.as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    let rest = rest.iter().map(|byte| u64::from(*byte));
-    let hash = words.chain(rest).fold(basis, step);
-    // A word's upper bits have only reached the hash's upper bits.
-    let mixed = (hash ^ hash >> 64).wrapping_mul(PRIME);
-    mixed ^ mixed >> 64
-}
-
 /// The facts that a compiled program depends on.
 #[derive(PartialEq, Eq)]
-pub struct Key(String);
+pub struct Key(Vec<u8>);
 
 impl Key {
     /// The key of a source, compiled with options, for a device and by a compiler that `build` describes.
     #[must_use]
-    pub fn new(build: &str, options: &str, source: &str) -> Self {
-        Self(format!("{build}\n{options}\n{source}"))
+    pub fn new(build: &str, options: &str, source: impl AsRef<[u8]>) -> Self {
+        Self([build.as_bytes(), options.as_bytes(), source.as_ref()].join(&b'\n'))
     }
 
     /// The file's name: the key's hash. The key itself is in the file, and compared.
@@ -58,7 +45,7 @@ impl Key {
     }
 
     fn hash(&self) -> u128 {
-        hash(self.0.as_bytes())
+        hash::of_bytes(&self.0)
     }
 
     /// Enough of the hash to tell kernels of one name apart, for people.
@@ -73,29 +60,7 @@ impl Key {
 /// # Errors
 /// If `QUIPU_CACHE` makes no sense.
 pub fn folder(driver: &str) -> Result<Option<PathBuf>, Misused> {
-    folder_of(driver, |name| {
-        std::env::var_os(name).filter(|value| !value.is_empty())
-    })
-}
-
-fn folder_of(
-    driver: &str,
-    environment: impl Fn(&str) -> Option<OsString>,
-) -> Result<Option<PathBuf>, Misused> {
-    let of_user = || match environment("XDG_CACHE_HOME") {
-        Some(caches) => Some(PathBuf::from(caches).join("quipu")),
-        None => Some(
-            PathBuf::from(environment("HOME")?)
-                .join(".cache")
-                .join("quipu"),
-        ),
-    };
-    let root = match CACHE.get_from(&environment)? {
-        Some(Cache::Off) => None,
-        Some(Cache::Folder(folder)) => Some(folder),
-        None => of_user(),
-    };
-    Ok(root.map(|root| root.join(driver)))
+    Ok(quipu_environment::cache_root()?.map(|root| root.join(driver)))
 }
 
 /// The program that is kept under a key.
@@ -116,10 +81,10 @@ pub fn load(folder: &Path, key: &Key) -> Option<Vec<u8>> {
     let (checksum, rest) = rest.split_first_chunk::<16>()?;
     let key_length = usize::try_from(u64::from_le_bytes(*key_length)).ok()?;
     let (kept, binary) = rest.split_at_checked(key_length)?;
-    let is_whole = kept == key.0.as_bytes()
+    let is_whole = kept == key.0
         && !binary.is_empty()
         && binary.len() as u64 == u64::from_le_bytes(*length)
-        && hash(binary) == u128::from_le_bytes(*checksum);
+        && hash::of_bytes(binary) == u128::from_le_bytes(*checksum);
     is_whole.then(|| binary.to_vec())
 }
 
@@ -138,8 +103,8 @@ pub fn store(folder: &Path, key: &Key, binary: &[u8]) -> io::Result<()> {
         file.write_all(MAGIC)?;
         file.write_all(&(key.0.len() as u64).to_le_bytes())?;
         file.write_all(&(binary.len() as u64).to_le_bytes())?;
-        file.write_all(&hash(binary).to_le_bytes())?;
-        file.write_all(key.0.as_bytes())?;
+        file.write_all(&hash::of_bytes(binary).to_le_bytes())?;
+        file.write_all(&key.0)?;
         file.write_all(binary)?;
         // Not waited for: a file that a loss of power leaves has another checksum.
         fs::rename(&unfinished, folder.join(&name))
@@ -195,28 +160,63 @@ fn check(folder: &Path) -> io::Result<()> {
     fs::metadata(folder).map(drop)
 }
 
-/// Removes the oldest files, until the others have `most` bytes.
-fn bound(folder: &Path, most: u64) -> io::Result<()> {
+/// A file of this cache. The order is that of age, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kept {
+    /// When it was written.
+    pub written: SystemTime,
+    /// Its size.
+    pub bytes: u64,
+    /// Its place.
+    pub path: PathBuf,
+}
+
+/// The files of this cache in a folder, also unfinished ones. A folder that is not there has none.
+///
+/// # Errors
+/// The system's error of a folder that cannot be read.
+pub fn kept(folder: &Path) -> io::Result<Vec<Kept>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+        entries => entries?,
+    };
+    for entry in entries {
         let entry = entry?;
         // Another process may just have removed it.
         let Ok(about) = entry.metadata() else {
             continue;
         };
-        if about.is_file() {
-            let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            files.push((written, about.len(), entry.path()));
+        if about.is_file() && is_ours(&entry.file_name()) {
+            files.push(Kept {
+                written: about.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+                bytes: about.len(),
+                path: entry.path(),
+            });
         }
     }
+    Ok(files)
+}
+
+/// True if a file has a name that [`store`] gives. `QUIPU_CACHE` may be a folder with other files.
+fn is_ours(name: &OsStr) -> bool {
+    let name = name.to_str().and_then(|name| name.split_once(".bin"));
+    name.is_some_and(|(hash, _)| {
+        hash.len() == 32 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// Removes the oldest files, until the others have `most` bytes.
+fn bound(folder: &Path, most: u64) -> io::Result<()> {
+    let mut files = kept(folder)?;
     files.sort_unstable();
-    let mut bytes: u64 = files.iter().map(|(_, length, _)| length).sum();
-    for (_, length, path) in files {
+    let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
+    for file in files {
         if bytes <= most {
             break;
         }
-        if fs::remove_file(path).is_ok() {
-            bytes -= length;
+        if fs::remove_file(file.path).is_ok() {
+            bytes -= file.bytes;
         }
     }
     Ok(())
@@ -225,6 +225,9 @@ fn bound(folder: &Path, most: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file's name that no key here has.
+    const OLD: &str = "00000000000000000000000000000000.bin";
 
     fn fresh(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("quipu-disk-{}-{name}", std::process::id()));
@@ -317,11 +320,11 @@ mod tests {
     #[test]
     fn few_keys_have_a_folder_looked_through() {
         let folder = fresh("seldom");
-        let keys = (0..).map(|number: u32| Key::new("device", "", &number.to_string()));
+        let keys = (0..).map(|number: u32| Key::new("device", "", number.to_string()));
         let (mut kept, mut gone) = (0, 0);
         for key in keys {
             store(&folder, &key, b"binary").unwrap();
-            let old = folder.join("old.bin");
+            let old = folder.join(OLD);
             let file = fs::File::create(&old).unwrap();
             file.set_len(MOST_BYTES).unwrap();
             file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
@@ -336,48 +339,14 @@ mod tests {
         }
         assert!(kept > 40 && kept < 1000, "{kept}");
         let large = vec![1; LARGE as usize + 1];
-        fs::File::create(folder.join("old.bin"))
+        fs::File::create(folder.join(OLD))
             .and_then(|file| {
                 file.set_len(MOST_BYTES)?;
                 file.set_modified(SystemTime::UNIX_EPOCH)
             })
             .unwrap();
         store(&folder, &Key::new("device", "", "large"), &large).unwrap();
-        assert!(!folder.join("old.bin").exists());
+        assert!(!folder.join(OLD).exists());
         fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn each_bit_changes_a_hash_throughout() {
-        let text = *b"sixteen and five more";
-        for bit in 0..8 * text.len() {
-            let mut other = text;
-            other[bit / 8] ^= 1 << (bit % 8);
-            let differing = hash(&text) ^ hash(&other);
-            assert_ne!(differing as u32, 0, "bit {bit}");
-        }
-    }
-
-    #[test]
-    fn the_environment_says_where() {
-        const VARIABLE: &str = CACHE.name();
-        let with = |pairs: &'static [(&'static str, &'static str)]| {
-            folder_of("opencl", |name| {
-                let pair = pairs.iter().find(|(known, _)| *known == name);
-                pair.map(|(_, value)| OsString::from(value))
-            })
-        };
-        assert_eq!(with(&[(VARIABLE, "off"), ("HOME", "/h")]), Ok(None));
-        assert_eq!(with(&[]), Ok(None));
-        for (pairs, path) in [
-            (&[(VARIABLE, "/c"), ("HOME", "/h")][..], "/c/opencl"),
-            (
-                &[("XDG_CACHE_HOME", "/x"), ("HOME", "/h")],
-                "/x/quipu/opencl",
-            ),
-            (&[("HOME", "/h")], "/h/.cache/quipu/opencl"),
-        ] {
-            assert_eq!(with(pairs), Ok(Some(PathBuf::from(path))));
-        }
     }
 }

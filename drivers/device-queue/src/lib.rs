@@ -33,7 +33,6 @@ mod copies;
 pub mod disk;
 pub mod error;
 pub mod graph;
-mod hash;
 mod host;
 mod inside;
 pub mod launch;

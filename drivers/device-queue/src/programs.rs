@@ -4,8 +4,8 @@
 //! the host; a launch is held meanwhile. A wrong text is kept, as a program is; a compilation that a device could not do
 //! is tried again.
 
-use crate::hash::NumberHash;
 use quipu_kernel_ir::IndexWidth;
+use quipu_scheduler::hash::NumberHash;
 use quipu_scheduler::{CodeKey, Error};
 use std::cell::Cell;
 use std::collections::HashMap;

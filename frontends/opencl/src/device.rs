@@ -15,7 +15,7 @@ use opencl_sys::*;
 use quipu::DeviceKind;
 use quipu_clc::{KernelInfo, LinkedKernel, SpirV};
 use quipu_kernel_ir::KernelText;
-use quipu_scheduler::{Partition, TextFeatures};
+use quipu_scheduler::{Partition, TextFeatures, hash};
 use std::any::TypeId;
 use std::ffi::c_void;
 
@@ -328,16 +328,7 @@ impl Device {
     /// A number for the device that stays the same: of what is known of it.
     fn uuid(&self) -> [u8; 16] {
         let text = format!("{} {:?}", self.core.driver_name(), self.core);
-        let hash = |seed: u64| {
-            let start = 0xcbf2_9ce4_8422_2325 ^ seed;
-            // FNV-1a.
-            text.bytes().fold(start, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-            })
-        };
-        let mut uuid = [0; 16];
-        uuid[..8].copy_from_slice(&hash(0).to_be_bytes());
-        uuid[8..].copy_from_slice(&hash(1).to_be_bytes());
+        let mut uuid = hash::of_bytes(text.as_bytes()).to_be_bytes();
         // Version 8, of one's own making.
         uuid[6] = uuid[6] & 0x0f | 0x80;
         uuid[8] = uuid[8] & 0x3f | 0x80;

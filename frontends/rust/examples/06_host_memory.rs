@@ -40,7 +40,7 @@ pub fn main() -> quipu::Result<()> {
     message.set_content_size(Some(&length))?;
     let start = message.slice(..8)?;
     queue.fill(&length, 5)?;
-    queue.post_write(&start, *b"to whom?")?;
+    drop(queue.write(&start, *b"to whom?")?);
     assert_eq!(queue.read(&start)?.wait()?, *b"to wh\0\0\0");
     Ok(())
 }

@@ -60,7 +60,9 @@ fn main() -> quipu::Result<ExitCode> {
     let mut rounds = Vec::new();
     for _ in 0..=ROUNDS {
         let task = measure(&queue, &mut number, |queue, number| {
-            queue.post_host_task_with((number,), |(number,)| number[0] += 1)
+            queue
+                .host_task_with((number,), |(number,)| number[0] += 1)
+                .map(drop)
         })?;
         let explicit = measure(&queue, &mut number, |queue, number| {
             queue.post_launch(one, add_one(number))

@@ -71,8 +71,7 @@ pub fn set_compiler(program: PathBuf, arguments: Vec<OsString>) {
 }
 
 /// The folder in which compiled programs are kept, if they are.
-#[must_use]
-pub fn cache_folder() -> Option<PathBuf> {
+fn cache_folder() -> Option<PathBuf> {
     disk::folder("clc").ok().flatten()
 }
 
@@ -215,7 +214,7 @@ pub(crate) fn describe(
         false => preprocessed(tools, source, None, options),
     };
     let said = format!("{options:?} {is_wide}");
-    let key = || whole().map(|text| Key::new(identity(tools), &said, &text));
+    let key = || whole().map(|text| Key::new(identity(tools), &said, text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
@@ -262,7 +261,7 @@ pub(crate) fn unit(
             Some(place) => text.replace(&place.display().to_string(), ""),
             None => text,
         });
-        text.map(|text| Key::new(identity(tools), &said, &text))
+        text.map(|text| Key::new(identity(tools), &said, text))
     };
     let request = Request::Unit {
         tools: tools.clone(),
@@ -309,7 +308,7 @@ pub(crate) fn translated(module: &SpirV) -> Result<(Vec<u8>, String), ClcError> 
     let request = Request::Translate {
         tools: tools.clone(),
     };
-    let key = bitcode_key(tools, "translate", &module);
+    let key = Key::new(identity(tools), "translate", &module);
     as_unit(ask(Some(&key), &request, &module)?)
 }
 
@@ -318,7 +317,7 @@ pub(crate) fn link(units: &[&[u8]]) -> Result<Vec<u8>, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let lengths: Vec<usize> = units.iter().map(|unit| unit.len()).collect();
     let bytes = units.concat();
-    let key = bitcode_key(tools, &format!("link {lengths:?}"), &bytes);
+    let key = Key::new(identity(tools), &format!("link {lengths:?}"), &bytes);
     let request = Request::Link {
         tools: tools.clone(),
         lengths,
@@ -341,18 +340,8 @@ pub(crate) fn read(bitcode: &[u8], is_wide: bool) -> Result<Described, ClcError>
         library: cache_folder(),
         is_wide,
     };
-    let key = bitcode_key(tools, &format!("read {is_wide}"), bitcode);
+    let key = Key::new(identity(tools), &format!("read {is_wide}"), bitcode);
     Described::of(ask(Some(&key), &request, bitcode)?)
-}
-
-/// The key of what is made of bitcode. That is no text; two that are one text when what is none is left out also have one
-/// length and one sum.
-fn bitcode_key(tools: &Tools, what: &str, bitcode: &[u8]) -> Key {
-    Key::new(
-        identity(tools),
-        &format!("{what} {} {:x}", bitcode.len(), sum(bitcode)),
-        &String::from_utf8_lossy(bitcode),
-    )
 }
 
 /// The shared object with the variables that the kernels of a program share.
@@ -361,7 +350,7 @@ pub(crate) fn variables(bitcode: &[u8]) -> Result<Vec<u8>, ClcError> {
     let request = Request::Variables {
         tools: tools.clone(),
     };
-    let key = bitcode_key(tools, "variables", bitcode);
+    let key = Key::new(identity(tools), "variables", bitcode);
     match ask(Some(&key), &request, bitcode)? {
         (Answer::Variables, object) => Ok(object),
         _ => Err(unexpected()),
@@ -377,7 +366,7 @@ pub(crate) fn compile(
 ) -> Result<(Layout, Vec<u8>), ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let what = format!("{kernel} {local_size:?} {output:?}");
-    let key = bitcode_key(tools, &what, bitcode);
+    let key = Key::new(identity(tools), &what, bitcode);
     let request = Request::Compile {
         tools: tools.clone(),
         kernel: kernel.to_owned(),
@@ -393,7 +382,8 @@ pub(crate) fn compile(
 /// The PTX of a kernel for devices of a compute capability, such as 90.
 pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u8>, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
-    let key = bitcode_key(tools, &format!("ptx {kernel} {capability}"), bitcode);
+    let what = format!("ptx {kernel} {capability}");
+    let key = Key::new(identity(tools), &what, bitcode);
     let request = Request::Ptx {
         tools: tools.clone(),
         kernel: kernel.to_owned(),
@@ -403,12 +393,6 @@ pub(crate) fn ptx(bitcode: &[u8], kernel: &str, capability: u32) -> Result<Vec<u
         (Answer::Ptx, text) => Ok(text),
         _ => Err(unexpected()),
     }
-}
-
-fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn unexpected() -> ClcError {

@@ -43,8 +43,7 @@ mod run;
 mod spirv;
 
 pub use client::{
-    ClcError, cache_folder, compiler_program, has_half, is_available, kernels_there, set_compiler,
-    takes_spirv,
+    ClcError, compiler_program, has_half, is_available, kernels_there, set_compiler, takes_spirv,
 };
 pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
 #[cfg(feature = "core")]

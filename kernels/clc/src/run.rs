@@ -364,7 +364,7 @@ impl Kernel {
         }
     }
 
-    fn bytes_of_group(&self, grid: &Grid, locals: impl Iterator<Item = u64> ) -> u64 {
+    fn bytes_of_group(&self, grid: &Grid, locals: impl Iterator<Item = u64>) -> u64 {
         let local = locals.fold(self.layout.local_bytes, |sum, bytes| {
             let lines = bytes.div_ceil(ALIGNMENT as u64);
             sum.saturating_add(lines.saturating_mul(ALIGNMENT as u64))

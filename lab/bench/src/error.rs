@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark, said to the person who started it.
+//! Errors of benchmarks, for the person who started one.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub enum SubjectError {
     /// The subject tried and failed.
     #[error("{what} failed: {source}")]
     Failed {
-        /// What the subject was doing.
+        /// The subject's operation.
         what: String,
         /// Why it did not work.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -71,9 +71,9 @@ pub enum BenchError {
         option: &'static str,
         /// The value that was given.
         given: String,
-        /// What is wrong with it.
+        /// The fault of it.
         wrong: &'static str,
-        /// What to do instead.
+        /// The advice.
         advice: &'static str,
     },
     /// The measured code computed something else than it should have.
@@ -88,9 +88,9 @@ pub enum BenchError {
         case: String,
         /// The quantity that was verified.
         what: String,
-        /// What it should have been.
+        /// The right value.
         expected: String,
-        /// What it was.
+        /// The value.
         found: String,
     },
     /// The measured runtime failed.
@@ -106,7 +106,7 @@ pub enum BenchError {
     Threads {
         /// The reference executor.
         reference: &'static str,
-        /// How many threads were asked for.
+        /// The number of threads that were asked for.
         workers: usize,
         /// The system's answer.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -116,9 +116,9 @@ pub enum BenchError {
     Unavailable {
         /// The benchmark.
         benchmark: &'static str,
-        /// What it needed.
+        /// Its requirement.
         what: &'static str,
-        /// Where it would work.
+        /// The systems on which it works.
         instead: &'static str,
     },
     /// A result file could not be written.

@@ -37,7 +37,7 @@ enum CommandError {
     /// Benchmarks have missed targets, and were to fail then.
     #[error("{missed} targets were missed: the lines above that begin with MISSED")]
     Missed {
-        /// How many.
+        /// The number.
         missed: usize,
     },
     /// There is no trace to be written.
@@ -96,7 +96,7 @@ struct Options {
     #[arg(long)]
     quick: bool,
 
-    /// How many workers the device has; powers of two up to the number of cores without it.
+    /// The number of workers that the device has; powers of two up to the number of cores without it.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     workers: Vec<usize>,
 
@@ -109,7 +109,7 @@ struct Options {
     #[arg(long)]
     gates: bool,
 
-    /// How many nodes benchmarks of several have; three without it, or one for each device.
+    /// The number of nodes that benchmarks of several have; three without it, or one for each device.
     #[arg(long, value_name = "N")]
     nodes: Option<usize>,
 
@@ -129,20 +129,16 @@ struct Options {
     #[arg(long, value_name = "CASE,...", value_delimiter = ',')]
     case: Vec<String>,
 
-    /// How many rounds are kept.
+    /// The number of rounds that are kept.
     #[arg(long, value_name = "N")]
     runs: Option<usize>,
 
-    /// Where to write the results as JSON. Of several benchmarks each gets a file of its own:
+    /// The file for the results as JSON. Of several benchmarks each gets a file of its own:
     /// results.json becomes results-in-order.json.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Where to write a page with the figures; of several benchmarks as for --json.
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
-    /// Where to write a trace of all that runs, which `quipu trace` shows; the figures are then those of a traced program.
+    /// The file for a trace of all that runs, which `quipu trace` shows; the figures are then those of a traced program.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -256,7 +252,6 @@ impl Options {
             platforms: Some(vec![OsString::from("--platform")]),
             cases: self.case.clone(),
             json: file(&self.json),
-            html: file(&self.html),
         }
     }
 }
@@ -299,7 +294,6 @@ mod tests {
             case: vec![],
             runs: None,
             json: None,
-            html: None,
             trace: None,
         }
     }

@@ -1,4 +1,4 @@
-//! What a runtime implements to be measured.
+//! The trait of a runtime that can be measured.
 //!
 //! Every method of [`Subject`] *prepares*: it makes a device with the asked number of workers, the
 //! queues, buffers and kernels, and returns a closure (or an object) that does one run each time it
@@ -21,7 +21,7 @@ use crate::reference::task::Task;
 /// One run per call.
 pub type Run<'a, Outcome> = Box<dyn FnMut() -> Result<Outcome, SubjectError> + 'a>;
 
-/// What preparing a benchmark gives.
+/// A prepared benchmark.
 pub type Prepared<'a, Outcome> = Result<Run<'a, Outcome>, SubjectError>;
 
 /// The queues that a serial graph goes through.
@@ -51,7 +51,7 @@ pub struct BatchOutcome {
     pub buffers: Vec<Vec<f32>>,
 }
 
-/// How a kernel's argument that is only read is declared.
+/// The declaration of a kernel's argument that is only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
     /// Buffer and argument say that it is only read.
@@ -106,24 +106,24 @@ pub struct RangesOutcome {
     pub last: Vec<i64>,
 }
 
-/// How commands are enqueued when enqueueing itself is measured.
+/// The way of enqueueing when enqueueing itself is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnqueueParameters {
-    /// How many commands to enqueue.
+    /// The number of commands to enqueue.
     pub commands: usize,
-    /// How many buffers each command reads and writes; always the same, so the commands make a
+    /// The number of buffers that each command reads and writes; always the same, so the commands make a
     /// chain.
     pub buffers: usize,
-    /// Whether workers run the commands meanwhile, or a user event holds them back.
+    /// True if workers run the commands meanwhile, or a user event holds them back.
     pub running: bool,
 }
 
 /// The outcome of enqueueing, or of one no-op.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandOutcome {
-    /// What the method says is timed.
+    /// The part that the method says is timed.
     pub elapsed: Duration,
-    /// How many commands have run in this run, counted by the commands themselves.
+    /// The number of commands that have run in this run, counted by the commands themselves.
     pub executed: u64,
 }
 

@@ -20,7 +20,7 @@ fn report(name: &str, devices: &[&str]) -> Report {
     run(name, &Quipu::new(), &options(devices)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Whether there is an OpenCL device to test with.
+/// True if there is an OpenCL device to test with.
 fn has_opencl() -> bool {
     let platform = quipu::Platform::builder().opencl(true).build_available();
     let found = platform.device("opencl").is_ok();

@@ -21,7 +21,7 @@ fn every_benchmark_runs_on_quipu_and_its_results_are_right() {
         .filter(|benchmark| benchmark.measures() == Measures::Subject)
     {
         let name = benchmark.name();
-        // What only Linux tells.
+        // Only Linux tells this.
         if matches!(name, "idle" | "memory") && !cfg!(target_os = "linux") {
             continue;
         }

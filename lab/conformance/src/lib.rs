@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 pub struct Case {
     /// Its name: the promise in a few words.
     pub name: &'static str,
-    /// What the device must be able to do for the case to make sense.
+    /// The abilities that the case requires of the device.
     pub needs: Needs,
     /// Panics if the promise is not kept.
     pub run: fn(&dyn Fixture),

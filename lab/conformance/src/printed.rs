@@ -21,7 +21,7 @@ pub type Maker = Arc<dyn Fn(&Passed) -> Result<Box<dyn NativeKernel>> + Send + S
 /// The modules that the suite has been asked for, each once, with what makes the same natively.
 static ASKED_FOR: Mutex<Vec<(CodeKey, Module, Maker)>> = Mutex::new(Vec::new());
 
-/// What makes a kernel of the suite natively, if it is one whose module was asked for before, and which `is_it` says is it.
+/// The maker of a native kernel of the suite, if its module was asked for before and `is_it` finds it.
 pub fn native(is_it: impl Fn(&Module) -> bool) -> Option<Maker> {
     let asked_for = ASKED_FOR.lock().unwrap_or_else(PoisonError::into_inner);
     let mut all = asked_for.iter().rev();
@@ -36,7 +36,7 @@ pub fn natives() -> impl Iterator<Item = (Module, Maker)> {
     const MOST: usize = 8;
     let mixes = (0..=MOST).flat_map(|arguments| {
         (0..=arguments).flat_map(move |written| {
-            // What is read comes first.
+            // Memory that is read comes first.
             (0..1_u32 << written).map(move |modes| {
                 let reads = std::iter::repeat_n(AccessMode::Read, arguments - written);
                 let writes = (0..written).map(|at| match modes >> at & 1 {
@@ -128,7 +128,7 @@ pub(crate) struct Printed<K, M> {
     pub(crate) module: M,
     /// Tells it from others of its type.
     pub(crate) number: u64,
-    /// What is passed to it.
+    /// Its arguments.
     pub(crate) passed: Passed,
 }
 
@@ -177,7 +177,7 @@ where
     }
 }
 
-/// What is passed to one thread in each of so many blocks: these values, and so many arguments with elements of so many
+/// The arguments of one thread in each of so many blocks: these values, and so many arguments with elements of so many
 /// bytes.
 pub(crate) fn passed(groups: u32, values: &[u64], memories: usize, element: u64) -> Passed {
     let values = values.iter().map(PassedParameter::value);

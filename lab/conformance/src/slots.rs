@@ -1,4 +1,4 @@
-//! What becomes of a slot that has been used as often as its handles can tell.
+//! The end of a slot that has been used as often as its handles can tell.
 //!
 //! Not a case of the suite: it has to get the same slot again and again, and so
 //! must be alone in its process.
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// More slots than this process ever uses at once. Slots are handed out from the
 /// lowest address up, so who holds so many has every free one.
 const EVERY_SLOT: usize = 10_000;
-/// How often a thread that keeps the slot is waited for.
+/// The number of times that a thread that keeps the slot is waited for.
 const PATIENCE: usize = 100_000;
 
 /// An event's number is its slot, in the low bits, and the generation.

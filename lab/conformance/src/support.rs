@@ -1,4 +1,4 @@
-//! What cases are written with.
+//! Functions that cases share.
 
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::graph::{Node, NodeRequest};
@@ -272,7 +272,7 @@ pub(crate) fn fold(queue: &Queue, memory: &MemoryRef, n: u64, waits: &[Event]) -
     })
 }
 
-/// What `fold` with these numbers makes of zero.
+/// The result of `fold` on zero with these numbers.
 pub(crate) fn folded(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers
         .into_iter()

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the clock is looked at, which stands still while the process does.
+/// The number of times that the clock is looked at, which stands still while the process does.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Watches until it is dropped.

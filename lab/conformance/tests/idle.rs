@@ -44,14 +44,14 @@ impl NativeKernel for Busy {
     }
 }
 
-/// What the system tells of a thread.
+/// The system's figures for a thread.
 #[derive(Debug, PartialEq, Eq)]
 struct Thread {
     name: String,
     is_asleep: bool,
     /// Ticks on a processor, in the program and in the system.
     ticks: (u64, u64),
-    /// How often it has left a processor: asleep it does not, and who looks for work does each time.
+    /// The number of times that it has left a processor: asleep it does not, and who looks for work does each time.
     switches: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What commands take of memory: a pending one at most 256 bytes in all, and many that are over nothing, however many
+//! The memory of commands: a pending one takes at most 256 bytes in all, and many that are over none, however many
 //! there have been. The only test of this process, for it counts all that anybody allocates.
 
 use quipu_conformance::{Fixture, fixture};
@@ -17,7 +17,7 @@ struct Counted;
 /// Bytes that were allocated and not freed.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-/// What an allocation takes of the usual allocators: they round it up, and keep its size beside it.
+/// The size of an allocation by the usual allocators: they round it up, and keep its size beside it.
 const fn taken(layout: Layout) -> usize {
     (layout.size() + 8).next_multiple_of(16)
 }
@@ -131,7 +131,7 @@ impl Chain {
     fn hold_back(&mut self, commands: usize) -> usize {
         let gate = UserEvent::new();
         self.last = Some([gate.event(), gate.event()]);
-        // What comes into being with the first few is no part of a command.
+        // Objects that are made with the first few commands are no part of a command.
         self.enqueue(commands / 16);
         let before = in_use();
         self.enqueue(commands);

@@ -118,7 +118,7 @@ impl Rig {
         filled.unwrap().wait().unwrap();
     }
 
-    /// What an island finds in a buffer, and what was moved for that, of either driver.
+    /// The contents of a buffer on an island, and the bytes moved for it, of either driver.
     fn look(&self, island: usize, memory: &MemoryRef) -> (Vec<u8>, Vec<Moved>) {
         let from = Access {
             memory,

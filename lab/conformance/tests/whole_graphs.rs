@@ -21,7 +21,7 @@ struct Whole {
     launches: AtomicU64,
 }
 
-/// What it makes of a graph.
+/// Its result for a graph.
 struct Plan {
     commands: usize,
     edges: usize,

@@ -34,14 +34,14 @@ pub enum Kind {
 /// Where in an element what is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// How many bytes an element has, those between its fields included.
+    /// The number of bytes that an element has, those between its fields included.
     pub size: usize,
     /// At which byte of an element there is what.
     pub fields: &'static [(usize, Kind)],
 }
 
 impl Kind {
-    /// How many bytes one has.
+    /// The number of bytes that one has.
     #[must_use]
     pub fn size(self) -> usize {
         match self {
@@ -60,7 +60,7 @@ impl Kind {
         u64::from_le_bytes(word)
     }
 
-    /// Whether an element is a NaN.
+    /// True if an element is a NaN.
     fn is_nan(self, bits: u64) -> bool {
         match self {
             Self::F16 => f16::from_bits(bits as u16).is_nan(),
@@ -71,7 +71,7 @@ impl Kind {
         }
     }
 
-    /// Whether two elements are the same: of the same bits, or any two NaNs.
+    /// True if two elements are the same: of the same bits, or any two NaNs.
     #[must_use]
     pub fn same(self, a: u64, b: u64) -> bool {
         a == b || self.is_nan(a) && self.is_nan(b)
@@ -163,7 +163,7 @@ impl Layout {
     }
 }
 
-/// What is passed for a parameter.
+/// The argument of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Given {
     /// A value.
@@ -192,19 +192,19 @@ impl Given {
 pub struct Case {
     /// Its name.
     pub name: &'static str,
-    /// What it and its input were made of.
+    /// The seeds of it and of its input.
     pub seed: u64,
-    /// Whether it has barriers.
+    /// True if it has barriers.
     pub is_block: bool,
-    /// Whether its indices have to be of 64 bits.
+    /// True if its indices have to be of 64 bits.
     pub is_wide: bool,
-    /// Whether it may fail.
+    /// True if it may fail.
     pub may_fail: bool,
-    /// Whether what it writes depends on which elements a thread has, and in which order.
+    /// True if what it writes depends on which elements a thread has, and in which order.
     pub is_ordered: bool,
     /// Blocks, threads, elements: each along all dimensions of the grid.
     pub division: [&'static [usize]; 3],
-    /// How long its shared arrays are.
+    /// The lengths of its shared arrays.
     pub shared: &'static [u64],
     /// Its arguments.
     pub given: &'static [Given],
@@ -220,7 +220,7 @@ pub struct Data {
     arguments: Vec<Vec<u8>>,
 }
 
-/// What can be an element.
+/// Types of elements.
 pub trait Element: Copy {
     /// What is where in it.
     const LAYOUT: Layout;
@@ -350,7 +350,7 @@ macro_rules! enumeration {
 pub(crate) use enumeration;
 
 impl Data {
-    /// What a case is given.
+    /// The input of a case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
         let arguments = case

@@ -9,7 +9,7 @@ use quipu_kernel_testing::{
 use crate::case::{Case, Data};
 use crate::native::{Failure, Way};
 
-/// What differs.
+/// The difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// The kernel.
@@ -31,7 +31,7 @@ impl Difference {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone)]
 struct Outcome {
     way: String,
@@ -82,7 +82,7 @@ pub fn compare(cases: &[Case], opencl: bool) -> Vec<Difference> {
     differences
 }
 
-/// What differs, of each case, where its source is printed as C99. All are compiled in one go.
+/// The difference of each case whose source is printed as C99. All are compiled in one go.
 fn run_c99(cases: &[(Case, Outcome)], order: ElementOrder) -> Vec<Result<(), String>> {
     let printed: Vec<_> = cases
         .iter()
@@ -180,7 +180,7 @@ fn run_printed(
     })
 }
 
-/// What is wrong, by words of rustc's panics and of printed faults.
+/// The fault, by words of rustc's panics and of printed faults.
 fn kind(message: &str) -> Option<&'static str> {
     const KINDS: [(&str, &[&str]); 3] = [
         (
@@ -206,7 +206,7 @@ fn kind(message: &str) -> Option<&'static str> {
     said.map(|(kind, _)| *kind)
 }
 
-/// What two runs do not have in common: whether they fail, the thread that does and what it did, or what they have written.
+/// The difference of two runs: whether they fail, the failing thread and its fault, or their output.
 fn difference(case: &Case, reference: &Outcome, other: &Outcome) -> Option<String> {
     let ways = format!("{} and {}", reference.way, other.way);
     match (&reference.result, &other.result) {

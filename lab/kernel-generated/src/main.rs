@@ -7,7 +7,7 @@ use quipu_kernel_generated::{CASES, compare};
 use quipu_kernel_testing::opencl_device;
 
 fn main() -> ExitCode {
-    // What fails is meant to, or reported below.
+    // Failures are intended, or reported below.
     std::panic::set_hook(Box::new(|_| {}));
     let opencl = std::env::args().any(|argument| argument == "--opencl");
     if opencl && let Err(error) = opencl_device() {

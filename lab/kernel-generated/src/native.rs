@@ -13,7 +13,7 @@ pub struct Way {
     /// Its name.
     pub name: &'static str,
     options: RunOptions,
-    /// How many workers share the groups.
+    /// The number of workers that share the groups.
     workers: u64,
 }
 
@@ -22,7 +22,7 @@ pub struct Way {
 pub struct Failure {
     /// The thread of the grid, where it is known.
     pub thread: Option<u64>,
-    /// What was said.
+    /// The message.
     pub message: String,
 }
 
@@ -77,7 +77,7 @@ impl Way {
     /// Runs a kernel with its arguments.
     ///
     /// # Errors
-    /// How it failed.
+    /// Its failure.
     pub fn run<'b, K, A, const D: usize>(
         &self,
         arguments: A,
@@ -141,7 +141,7 @@ impl Way {
     }
 }
 
-/// How many blocks and threads a launch has.
+/// The number of blocks and threads of a launch.
 #[derive(Clone, Copy)]
 struct Threads<'a> {
     blocks: &'a [usize],
@@ -174,7 +174,7 @@ fn failure(error: KernelError, threads: Threads<'_>) -> Failure {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> String {
     let known = payload
         .downcast_ref::<String>()

@@ -81,7 +81,7 @@ fn in_block(block: &mut Block, left: &mut usize) -> bool {
             return true;
         }
         *left -= 1;
-        // What is inside of its blocks, in its place.
+        // The contents of its blocks, in its place.
         let inner = inner_blocks(&block.statements[at]);
         if *left < inner.len() {
             let inner = inner[*left].clone();
@@ -144,7 +144,7 @@ fn in_expression(expression: &mut Expression, left: &mut usize) -> bool {
         }
         *left -= 1;
     }
-    // What is inside of it and of the same type.
+    // The parts of it that have its type.
     let mut inner = Vec::new();
     same_type(&expression.pieces, &expression.of, &mut inner);
     if *left < inner.len() {

@@ -23,16 +23,16 @@ pub enum Piece {
 pub struct Expression {
     /// The type of its value.
     pub of: Type,
-    /// How it is written.
+    /// Its text.
     pub pieces: Vec<Piece>,
 }
 
 /// Something with an effect.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    /// How it is written, with its semicolon.
+    /// Its text, with its semicolon.
     pub pieces: Vec<Piece>,
-    /// Whether it stays where it is, whatever is taken away.
+    /// True if it stays where it is, whatever is taken away.
     pub is_fixed: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Statement {
 pub struct Block {
     /// One after the other.
     pub statements: Vec<Statement>,
-    /// What the block gives.
+    /// The value of the block.
     pub value: Option<Box<Expression>>,
 }
 
@@ -136,7 +136,7 @@ fn write_block(block: &Block, depth: usize, out: &mut String) {
     out.push('}');
 }
 
-/// How many expressions and statements there are.
+/// The number of expressions and statements.
 #[must_use]
 pub fn size(block: &Block) -> usize {
     fn of(pieces: &[Piece]) -> usize {

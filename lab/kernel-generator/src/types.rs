@@ -65,31 +65,31 @@ impl Scalar {
         }
     }
 
-    /// Whether it is a float.
+    /// True if it is a float.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, S::F16 | S::Bf16 | S::F32 | S::F64)
     }
 
-    /// Whether it is a float of 16 bits, which has no literals and no `as`.
+    /// True if it is a float of 16 bits, which has no literals and no `as`.
     #[must_use]
     pub fn is_half(self) -> bool {
         matches!(self, S::F16 | S::Bf16)
     }
 
-    /// Whether it is an integer.
+    /// True if it is an integer.
     #[must_use]
     pub fn is_integer(self) -> bool {
         !self.is_float() && self != S::Bool
     }
 
-    /// Whether it is an integer with a sign.
+    /// True if it is an integer with a sign.
     #[must_use]
     pub fn is_signed(self) -> bool {
         matches!(self, S::I8 | S::I16 | S::I32 | S::I64 | S::Isize)
     }
 
-    /// How many bits it has.
+    /// The number of bits that it has.
     #[must_use]
     pub fn bits(self) -> u32 {
         match self {
@@ -180,7 +180,7 @@ const EDGES: [&str; 10] = [
     "0.49999999999999994",
 ];
 
-/// What a value may be.
+/// The range of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
     /// A scalar.

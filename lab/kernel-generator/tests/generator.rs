@@ -1,4 +1,4 @@
-//! What is promised of generated kernels before any of them is compiled.
+//! Promises of generated kernels before any of them is compiled.
 
 use std::collections::BTreeSet;
 
@@ -197,7 +197,7 @@ fn all_pieces<'b>(block: &'b Block, all: &mut Vec<&'b [Piece]>) {
     }
 }
 
-/// Whether there are statements in an expression.
+/// True if there are statements in an expression.
 fn has_statements(expression: &Expression) -> bool {
     expression.pieces.iter().any(|piece| match piece {
         Piece::Text(_) => false,

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         folder.join(format!("{name}_{bits}.{ending}")),
                         printed.source,
                     )?,
-                    // What a dialect cannot do it says.
+                    // A dialect reports the operations that it lacks.
                     Err(error @ PrintError::Unsupported { .. }) => eprintln!("{name}: {error}"),
                     Err(error) => return Err(error.into()),
                 }

@@ -25,7 +25,7 @@ struct Folder(PathBuf);
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What cannot be removed stays among the system's temporary files.
+        // A file that cannot be removed stays among the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -84,7 +84,7 @@ impl C99Program {
     /// Compiles with optimisation.
     ///
     /// # Errors
-    /// What the compiler says, with the source.
+    /// The compiler's messages, with the source.
     pub fn compile(printed: &Printed) -> Result<Self, TestingError> {
         Self::compile_with(printed, &["-O2"])
     }
@@ -92,7 +92,7 @@ impl C99Program {
     /// Compiles with more options than the source needs.
     ///
     /// # Errors
-    /// What the compiler says, with the source.
+    /// The compiler's messages, with the source.
     pub fn compile_with(printed: &Printed, options: &[&str]) -> Result<Self, TestingError> {
         let library = build(&[printed], options)?;
         Ok(Self {

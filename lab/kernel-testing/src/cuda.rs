@@ -80,7 +80,7 @@ const MINOR: i32 = 76;
 struct Gpu {
     cuda: Cuda,
     context: Object,
-    /// What its code is compiled for.
+    /// The target of its code.
     architecture: String,
 }
 
@@ -169,7 +169,7 @@ impl std::fmt::Debug for CudaProgram {
     }
 }
 
-/// What is given up in the end.
+/// The object that is given up in the end.
 struct Held {
     gpu: &'static Gpu,
     memory: Vec<Address>,
@@ -210,7 +210,7 @@ impl CudaProgram {
     /// there is no NVRTC to do it, which is said loudly.
     ///
     /// # Errors
-    /// What the compiler says, with the source.
+    /// The compiler's messages, with the source.
     pub fn compile_or_skip(printed: &Printed) -> Result<Option<Self>, TestingError> {
         let Some(compiler) = compiler() else {
             eprintln!(

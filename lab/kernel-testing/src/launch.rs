@@ -40,7 +40,7 @@ impl Division {
     }
 }
 
-/// What is passed for a parameter of a kernel.
+/// An argument for a parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// A uniform parameter's bytes. Of an index: see [`Argument::index`].
@@ -89,7 +89,7 @@ impl Argument {
     }
 }
 
-/// What a kernel is launched with.
+/// The arguments and division of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// The work division.
@@ -133,7 +133,7 @@ impl Launch {
             .collect()
     }
 
-    /// What each parameter of the entry function is.
+    /// The kinds of the entry function's parameters.
     pub(crate) fn slots(&self, printed: &Printed) -> Result<Vec<Slot>, TestingError> {
         let wrong = |what: &str| TestingError::Launch(what.to_owned());
         let division = &self.division;
@@ -240,7 +240,7 @@ impl Launch {
     }
 }
 
-/// What is passed for a parameter of an entry function.
+/// An argument for a parameter of an entry function.
 #[derive(Clone, Debug)]
 pub(crate) enum Slot {
     /// These bytes.

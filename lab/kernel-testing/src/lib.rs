@@ -42,12 +42,12 @@ pub enum TestingError {
     /// The compiler refuses the source.
     #[error("the compiler refuses the source:\n{log}\n{source_text}")]
     Compiler {
-        /// What it says.
+        /// Its text.
         log: String,
         /// The source with numbers of lines.
         source_text: String,
     },
-    /// What was compiled could not be loaded.
+    /// The compiled code could not be loaded.
     #[error("{0}")]
     Library(#[from] libloading::Error),
     /// The launch does not fit the kernel.
@@ -61,7 +61,7 @@ pub enum TestingError {
     OpenCl {
         /// The function.
         function: &'static str,
-        /// What it returned.
+        /// Its result.
         code: i32,
     },
     /// A function of CUDA's driver failed.
@@ -69,7 +69,7 @@ pub enum TestingError {
     Cuda {
         /// The function.
         function: &'static str,
-        /// What it returned.
+        /// Its result.
         code: i32,
     },
     /// The entry function says so.

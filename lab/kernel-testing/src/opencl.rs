@@ -158,7 +158,7 @@ impl Machine {
     }
 }
 
-/// What a platform says of itself.
+/// A platform's description of itself.
 fn about(functions: &Functions, platform: Object, what: u32) -> Option<String> {
     let mut bytes = [0_u8; 256];
     // SAFETY: there is room for so many bytes.
@@ -199,7 +199,7 @@ pub fn opencl_device() -> Result<(&'static str, &'static str), TestingError> {
     Ok((&machine.name, &machine.extensions))
 }
 
-/// What is printed for that device; for any, where there is none.
+/// The printed text for that device; without one, for any device.
 #[must_use]
 pub fn opencl_features() -> OpenClFeatures {
     machine().map_or(OpenClFeatures::USUAL, |machine| machine.features)
@@ -270,7 +270,7 @@ impl OpenClProgram {
     /// Builds for the machine's first device.
     ///
     /// # Errors
-    /// What the compiler says, with the source.
+    /// The compiler's messages, with the source.
     pub fn compile(printed: &Printed) -> Result<Self, TestingError> {
         let machine = machine()?;
         let functions = &machine.functions;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// How a link is, in each direction.
+/// The properties of a link, in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shape {
-    /// How long a packet is on its way, at least.
+    /// The shortest time that a packet is on its way.
     pub delay: Duration,
-    /// How much longer it may be, at most. Packets do not overtake each other.
+    /// The largest extra time. Packets do not overtake each other.
     pub jitter: Duration,
-    /// How many of all packets are lost, from 0 to 1.
+    /// The share of all packets that are lost, from 0 to 1.
     pub loss: f64,
     /// In how many of all packets a byte of TCP's data is changed, behind the first 64 of the packet, so that TCP does not
     /// notice, from 0 to 1.
@@ -18,7 +18,7 @@ pub struct Shape {
     pub resets: f64,
     /// At how many of all packets nothing gets through any more for [`Shape::outage`], from 0 to 1.
     pub outages: f64,
-    /// How long nothing gets through.
+    /// The time in which nothing gets through.
     pub outage: Duration,
     /// Bits in a second; none is as many as come.
     pub rate: Option<u64>,
@@ -122,7 +122,7 @@ impl Lane {
             self.free = self.free.max(now) + Duration::from_nanos(nanoseconds);
             leaves = self.free;
         }
-        // What is lost has had its time on the link.
+        // A lost packet has had its time on the link.
         if random.happens(shape.loss) {
             return None;
         }

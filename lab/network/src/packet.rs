@@ -1,4 +1,4 @@
-//! What a relay has to know of packets: IPv4, and TCP in it.
+//! Packets for a relay: IPv4, and TCP in it.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -24,7 +24,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Where an IPv4 packet goes; none if it is something else.
+/// The destination of an IPv4 packet; none if it is something else.
 pub(crate) fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
     (packet.len() >= HEADER && packet[0] >> 4 == 4).then(|| Ipv4Addr::from_bits(u32_at(packet, 16)))
 }
@@ -36,11 +36,11 @@ pub(crate) struct Segment {
     pub(crate) to: End,
     pub(crate) begins: bool,
     pub(crate) resets: bool,
-    /// What its sender expects next, if it says so.
+    /// The number that its sender expects next, if it says so.
     pub(crate) expects: Option<u32>,
-    /// What comes after it.
+    /// The part after it.
     pub(crate) next: u32,
-    /// Where the header of TCP is, and where its data are.
+    /// The places of TCP's header and data.
     header: usize,
     data: Range<usize>,
 }

@@ -4,7 +4,7 @@
 //! decides by each link's shape when a packet arrives, if it does, and writes it then. A packet passes two links: that of
 //! the machine it comes from, and that of the one it goes to. What goes to several machines goes to all others.
 //!
-//! What is lost is lost as packets are: TCP, in the machines' namespaces, sends it again.
+//! Loss is loss of packets: TCP, in the machines' namespaces, sends them again.
 
 use crate::interface;
 use crate::lane::{Lane, Random, Shape};
@@ -51,13 +51,13 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     ports: Vec<Port>,
-    /// What is on its way, the next to arrive first.
+    /// The packets on their way, the next to arrive first.
     travelling: BinaryHeap<Reverse<Parcel>>,
     sent: u64,
     random: Random,
     /// Connections, by their ends in order, and what each end expects next.
     connections: HashMap<(End, End), Connection>,
-    /// How many of them were reset.
+    /// The number of them that were reset.
     resets: u64,
     /// Ports, in order, between which nothing gets through.
     parted: HashSet<(usize, usize)>,
@@ -76,7 +76,7 @@ struct Port {
 
 #[derive(Debug, Default)]
 struct Connection {
-    /// What the ends, in order, expect next of each other.
+    /// The numbers that the ends, in order, expect next of each other.
     expect: [Option<u32>; 2],
     /// What they would, had they said so since the last that arrived: who has moved does not get to.
     arrived: [Option<u32>; 2],
@@ -168,13 +168,13 @@ impl Relay {
 }
 
 impl Relay {
-    /// How many connections were reset.
+    /// The number of connections that were reset.
     #[must_use]
     pub fn resets(&self) -> u64 {
         locked(&self.shared).resets
     }
 
-    /// How often a packet has gone on: for who does something at some moment of what others say.
+    /// The number of times that a packet has gone on: for who does something at some moment of what others say.
     #[must_use]
     pub fn packets(&self) -> u64 {
         locked(&self.shared).sent
@@ -186,7 +186,7 @@ impl Drop for Relay {
         locked(&self.shared).is_finished = true;
         self.shared.look();
         if let Some(thread) = self.thread.take() {
-            // What it might say has been said by its panic.
+            // Its panic has said what it might say.
             let _ = thread.join();
         }
         // The interfaces go with their files.
@@ -281,7 +281,7 @@ impl Link {
 
 impl Shared {
     fn look(&self) {
-        // What is full says already that there is something to look at.
+        // A full list already says that there is something to look at.
         let _ = (&self.wake).write(&[0]);
     }
 }
@@ -350,7 +350,7 @@ impl State {
                 continue;
             }
             if !parcel.is_at_link {
-                // What the machine has no room for is lost.
+                // Packets that the machine has no room for are lost.
                 let written = (&*port.file).write(&bytes);
                 if written.is_ok()
                     && let Some(segment) = Segment::of(&bytes)
@@ -399,7 +399,7 @@ impl State {
             return;
         };
         let arrived = &mut connection.arrived[side];
-        // What is sent again is no news.
+        // A packet that is sent again is no news.
         if arrived.is_none_or(|before| segment.next.wrapping_sub(before).cast_signed() > 0) {
             *arrived = Some(segment.next);
         }
@@ -435,7 +435,7 @@ impl State {
     }
 }
 
-/// What the thread does.
+/// The thread's work.
 fn pass_on(shared: &Shared, mut woken: UnixStream) {
     let start = Instant::now();
     let mut bytes = [0; interface::MTU];

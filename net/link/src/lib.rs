@@ -38,8 +38,7 @@
 //! `rustls` with `ring`. The other choice, `aws-lc-rs`, encrypts bulk data faster, where a machine talks to itself or
 //! the network is faster than a core of `ring`'s; but it takes several times as long to build, and every build of
 //! Quipu builds this. `ring` needs a C compiler, which Rust needs as its linker anyway, and never asks for CMake or
-//! an assembler. The choice is made in one place, in `tls`; the example `ping_pong` measures its cost beside the
-//! socket.
+//! an assembler. The choice is made in one place, in `tls`; `quipu bench noop` and `bulk` measure its cost.
 //!
 //! # Blocking
 //!

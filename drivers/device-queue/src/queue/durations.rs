@@ -6,8 +6,8 @@
 //! begun when a thread looked before that ([`Meter`]). So a shorter time is taken over at once, and a longer one little
 //! by little, as the device may have been slower, or there may have been more to do.
 
-use crate::hash::NumberHash;
 use quipu_scheduler::Command;
+use quipu_scheduler::hash::NumberHash;
 use quipu_scheduler::operation::Operation;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

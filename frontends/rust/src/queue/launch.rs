@@ -457,6 +457,26 @@ impl Queue {
         })
     }
 
+    /// As [`Queue::for_each`], without an event: it enqueues faster. Readers of the output see a failure.
+    ///
+    /// # Errors
+    /// As [`Queue::for_each`].
+    pub fn post_for_each<'b, T, A, F>(
+        &self,
+        output: &'b mut Buffer<T>,
+        arguments: A,
+        each: F,
+    ) -> Result<()>
+    where
+        T: Element,
+        A: SharedArguments<'b>,
+        F: for<'a> Fn(usize, &'a mut T, <A::Stored as Shared>::Each<'a>) + Send + Sync + 'static,
+    {
+        self.prepare_each(output, arguments, each, |core, body, groups, request| {
+            core.post_launch(body, groups, request)
+        })
+    }
+
     /// As [`Queue::prepare`], of a closure.
     #[inline(always)]
     pub(crate) fn prepare_each<'b, T, A, F, R>(

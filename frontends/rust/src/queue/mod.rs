@@ -9,7 +9,6 @@
 //! | `task` | closures on the host |
 //! | `native` | closures that are handed the driver's own queue |
 //! | `map` | the host's turn at a buffer |
-//! | `post` | some of the above, one-way |
 //! | `record` | launches of recorded graphs |
 //!
 //! `scratch` has memory for algorithms of several commands.
@@ -24,7 +23,6 @@ mod content;
 pub(crate) mod launch;
 mod map;
 mod native;
-mod post;
 mod record;
 mod scratch;
 pub(crate) mod task;

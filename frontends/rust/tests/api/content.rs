@@ -45,7 +45,7 @@ fn only_the_content_is_written_and_copied() {
         let buffer = context.allocate::<u16>(4).unwrap();
         let size = context.buffer(&[4u64]).unwrap();
         buffer.set_content_size(Some(&size)).unwrap();
-        queue.post_write(&buffer, [1u16, 2, 3, 4]).unwrap();
+        drop(queue.write(&buffer, [1u16, 2, 3, 4]).unwrap());
         let plain = context.buffer(&[9u16; 4]).unwrap();
         queue.copy(&buffer, &plain).unwrap();
         assert_eq!(queue.read(&plain).unwrap().wait().unwrap(), [1, 2, 0, 0]);

@@ -273,10 +273,11 @@ fn what_is_urgent_overtakes_on_a_busy_device() {
     let (begun, has_begun) = channel();
     let (go, may_go) = channel::<()>();
     normal
-        .post_host_task(move || {
+        .host_task(move || {
             begun.send(()).unwrap();
             may_go.recv().unwrap();
         })
+        .map(drop)
         .unwrap();
     has_begun.recv().unwrap();
     let (ran, order) = channel();
@@ -284,7 +285,7 @@ fn what_is_urgent_overtakes_on_a_busy_device() {
         for (name, queue) in [("low", &low), ("normal", &normal), ("high", &high)] {
             let ran = ran.clone();
             let task = move || ran.send((name, round)).unwrap();
-            queue.post_host_task(task).unwrap();
+            drop(queue.host_task(task).unwrap());
         }
     }
     drop(ran);
@@ -346,50 +347,51 @@ fn threads_with_contexts_of_their_own_do_not_meet() {
 }
 
 #[test]
-fn posted_commands_take_effect_in_order() {
+fn commands_whose_futures_are_dropped_take_effect_in_order() {
     each_queue(|context, queue| {
         let buffer = context.allocate::<u32>(4).unwrap();
         let (low, high) = buffer.split_at(2).unwrap();
-        queue.post_fill(&buffer, 2).unwrap();
+        queue.fill(&buffer, 2).unwrap();
         queue
             .post_for_each(&mut low.clone(), (&high,), |i, x, (high,)| *x += high[i])
             .unwrap();
-        queue.post_copy(&low, &high).unwrap();
-        queue.post_write(&low, [9, 9]).unwrap();
+        queue.copy(&low, &high).unwrap();
+        drop(queue.write(&low, [9, 9]).unwrap());
         let (sender, receiver) = std::sync::mpsc::channel();
-        queue
-            .post_host_task(move || sender.send(()).unwrap())
-            .unwrap();
+        drop(queue.host_task(move || sender.send(()).unwrap()).unwrap());
         assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [9, 9, 4, 4]);
         receiver.recv().unwrap();
     });
 }
 
 #[test]
-fn posted_commands_take_regions_and_buffers() {
+fn commands_whose_futures_are_dropped_take_regions_and_buffers() {
     each_queue(|context, queue| {
         let view = context.allocate_nd::<u32, 2>([2, 3]).unwrap();
         let dense = Layout::dense([2, 3]).unwrap();
         let write = [1, 2, 3, 4, 5, 6];
-        queue.post_write_nd(&view, write, &dense).unwrap();
+        drop(queue.write_nd(&view, write, &dense).unwrap());
         let column = |at| view.region([0..2, at..at + 1]).unwrap();
         let row = |at| view.region([at..at + 1, 0..3]).unwrap();
-        queue.post_copy_nd(&row(0), &row(1)).unwrap();
-        queue.post_fill_nd(&column(1), 9).unwrap();
+        queue.copy_nd(&row(0), &row(1)).unwrap();
+        queue.fill_nd(&column(1), 9).unwrap();
         let mut buffer = view.buffer().clone();
         queue
-            .post_host_task_with((&mut buffer, 10u32), |(cells, by)| {
+            .host_task_with((&mut buffer, 10u32), |(cells, by)| {
                 cells.iter_mut().for_each(|cell| *cell *= by);
             })
+            .map(drop)
             .unwrap();
         let read = queue.read_nd(&view).unwrap().wait().unwrap();
         assert_eq!(read, [10, 90, 30, 10, 90, 30]);
         let (sender, receiver) = channel();
         queue
-            .post_try_host_task(move || sender.send(7).map_err(|_| "nobody listens"))
+            .try_host_task(move || sender.send(7).map_err(|_| "nobody listens"))
+            .map(drop)
             .unwrap();
         queue
-            .post_try_host_task(|| Err("nobody sees this"))
+            .try_host_task(|| Err::<(), _>("nobody sees this"))
+            .map(drop)
             .unwrap();
         queue.wait().unwrap();
         assert_eq!(receiver.recv().unwrap(), 7);

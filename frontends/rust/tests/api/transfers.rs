@@ -33,7 +33,7 @@ fn what_is_written_is_read_and_its_container_comes_back() {
             .wait()
             .unwrap();
         assert_eq!(*same, [1, 1, 1]);
-        queue.post_write(&buffer, &[2u32, 2, 2][..]).unwrap();
+        drop(queue.write(&buffer, &[2u32, 2, 2][..]).unwrap());
         assert_eq!(queue.read(&buffer).unwrap().wait().unwrap(), [2, 2, 2]);
     });
 }

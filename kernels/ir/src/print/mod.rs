@@ -29,9 +29,10 @@
 //!
 //! A pointer to an empty buffer is passed as any valid pointer (or null, where the interface allows).
 //!
-//! **Index width.** 32 bits are for launches where each number that is passed (lengths, extents, strides times
-//! extents) and the grid's extents in blocks, threads and elements, along each dimension, is below 2^31, so that no
-//! sum of two of them wraps. The same kernel printed with 64 bits takes all others.
+//! **Index width.** 32 bits are for launches in which all of these are below 2^31, so that no sum of two of them wraps:
+//! each number that is passed (lengths, extents, strides times extents); the grid's elements (blocks times threads
+//! times elements) along each dimension; the product of these over all dimensions. The same kernel printed with 64 bits
+//! takes all other launches.
 //!
 //! **Grid.** The last dimension, along which neighbours lie side by side in memory, is the hardware's first (`x`);
 //! the last but one is its second (`y`); all that come before are its third (`z`), the first of them the slowest. So

@@ -29,7 +29,7 @@ const RECORDED: [(&str, [f64; 2], [f64; 2]); 5] = [
     ("all-to-all", [483.0, 483.0], [337.0, 449.0]),
 ];
 
-/// How much above a recorded figure still counts as level with it.
+/// The largest ratio to a recorded figure that still counts as level with it.
 const LEVEL: f64 = 1.1;
 
 /// The benchmark `graphs`.

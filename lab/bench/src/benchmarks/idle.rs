@@ -22,7 +22,7 @@ struct Window {
     switches: f64,
 }
 
-/// What one row says about a window.
+/// The figures of a window in one row.
 type Column = fn(&Window) -> f64;
 
 /// The benchmark `idle`.

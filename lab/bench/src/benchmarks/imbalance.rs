@@ -148,7 +148,7 @@ fn run_case(
     ];
     let mut several = session.worker_counts();
     several.retain(|&count| count > 1);
-    // What is compared with each other runs one after the other.
+    // Runs that are compared run one after the other.
     for &count in &several {
         contenders.push(together(batch, count, &alone, piece_time)?);
         contenders.push(check.subject(count)?);
@@ -192,7 +192,7 @@ fn run_case(
     Ok(())
 }
 
-/// What list scheduling makes of the pieces as they are when `workers` workers run them:
+/// The result of list scheduling for the pieces when `workers` workers run them:
 /// microseconds per batch.
 fn together<'a>(
     batch: &Batch,
@@ -209,7 +209,7 @@ fn together<'a>(
     }))
 }
 
-/// What is promised for so many workers: more do not get in the way of one piece, and several
+/// The promise for so many workers: more do not get in the way of one piece, and several
 /// pieces take little longer than in the schedule.
 fn scheduling_gate(case: &str, batch: &Batch, workers: usize, speed_up: f64, share: f64) -> Gate {
     let workers = counted(workers, "worker");
@@ -276,7 +276,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Where two lists differ first, in words.
+/// The first difference of two lists, in words.
 fn first_difference(expected: &[f32], found: &[f32]) -> (String, String) {
     let differing = expected
         .iter()

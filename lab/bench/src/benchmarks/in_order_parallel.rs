@@ -76,7 +76,7 @@ pub(crate) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
     Ok(())
 }
 
-/// What the write command writes in this run: every run another input, so that a kernel which read
+/// The input of the write command in this run: every run another one, so that a kernel which read
 /// before the write gives a wrong result.
 fn input(run: usize) -> Vec<f32> {
     (0..FLOATS)

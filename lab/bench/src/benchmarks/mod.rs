@@ -1,8 +1,7 @@
 //! The benchmarks: one driver each, found by name.
 //!
 //! A driver prepares the subject and the references, interleaves them, verifies every result and
-//! writes rows and gates. Its parameters are the seed's; `--quick` has fewer repetitions of the
-//! same shapes.
+//! writes rows and gates. `--quick` has fewer repetitions of the same shapes.
 
 mod babelstream;
 mod devices;
@@ -27,7 +26,7 @@ use crate::error::BenchError;
 use crate::harness::{Options, Report, Session};
 use crate::subject::Subject;
 
-/// What a benchmark measures.
+/// The subject of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measures {
     /// A [`Subject`].
@@ -54,12 +53,12 @@ impl Benchmark {
         self.name
     }
 
-    /// What it measures, in one line.
+    /// Its subject, in one line.
     pub fn summary(&self) -> &'static str {
         self.summary
     }
 
-    /// What it measures.
+    /// Its subject.
     pub fn measures(&self) -> Measures {
         self.measures
     }

@@ -11,7 +11,7 @@ use crate::reference::ping_pong::PingPong;
 
 const UNIT: &str = "µs/trip";
 
-/// How far above the sleeping threads a command may be.
+/// The largest ratio of a command to the sleeping threads.
 const LIMIT: f64 = 1.2;
 
 /// Long after any worker has stopped spinning.
@@ -77,7 +77,7 @@ fn medians(
     Ok(median(&times))
 }
 
-/// What one wake costs on this machine, in words.
+/// The cost of one wake on this machine, in words.
 fn wake_cost(trips: usize, pause: Duration) -> Result<String, BenchError> {
     let mut partners = PingPong::parked()?;
     let (mut waker, mut one_way) = (Vec::new(), Vec::new());

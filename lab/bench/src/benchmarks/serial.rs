@@ -20,7 +20,7 @@ const UNIT: &str = "ns/kernel";
 /// Growth that more workers may cost.
 const WORKER_GROWTH: f64 = 1.15;
 
-/// How much dearer the in-order queue may be than two out-of-order ones.
+/// The largest ratio of the in-order queue to two out-of-order ones.
 const IN_ORDER_PREMIUM: f64 = 1.10;
 
 /// The contenders' positions.

@@ -27,7 +27,7 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// How often to run, and for how long at most.
+/// The number of rounds, and the longest time.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Rounds before the first that is kept.
@@ -64,7 +64,7 @@ impl Samples {
         &self.names[contender]
     }
 
-    /// How many contenders there were.
+    /// The number of contenders.
     pub fn contenders(&self) -> usize {
         self.samples.len()
     }

@@ -11,7 +11,6 @@
 //! 4. [`Report`] collects rows, gates and notes. [`Session::add`] shows a row at once to whoever looks at a terminal: a full
 //!    benchmark takes many minutes. When all is measured [`publish`] prints the table and writes the files.
 
-mod html;
 mod machine;
 mod measure;
 mod options;
@@ -21,7 +20,6 @@ mod session;
 mod statistics;
 mod table;
 
-pub use html::to_html;
 pub use machine::Machine;
 pub use measure::{Contender, Plan, Samples, interleave};
 pub use options::{Options, Scale};

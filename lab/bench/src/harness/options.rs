@@ -1,13 +1,13 @@
-//! What the user of a benchmark can choose.
+//! The options of a benchmark.
 
 use std::path::PathBuf;
 
 use crate::error::BenchError;
 
-/// How much is run.
+/// The scale of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// The seeds' parameters.
+    /// The benchmark's own parameters.
     #[default]
     Full,
     /// The same shapes with fewer repetitions: at most ten seconds per benchmark.
@@ -30,7 +30,7 @@ impl Scale {
 /// The options of one benchmark run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How much is run (`--quick`).
+    /// The scale of the run (`--quick`).
     pub scale: Scale,
     /// Kept rounds; the benchmark's own number when `None`.
     pub runs: Option<usize>,
@@ -39,7 +39,7 @@ pub struct Options {
     /// The devices to measure, by the names that `quipu devices` gives them (`--device`); all real ones when empty. For
     /// benchmarks of devices.
     pub devices: Vec<String>,
-    /// How many nodes there are (`--nodes`); the benchmark's own number when `None`. For benchmarks of several nodes.
+    /// The number of nodes (`--nodes`); the benchmark's own number when `None`. For benchmarks of several nodes.
     pub nodes: Option<usize>,
     /// The arguments with which this program, started anew, comes to [`serve_session`](crate::serve_session), which is handed
     /// one more: so nodes' sessions have processes of their own, where the system has such. In this process when `None`.
@@ -49,10 +49,8 @@ pub struct Options {
     pub platforms: Option<Vec<std::ffi::OsString>>,
     /// The cases to measure (`--case`); all when empty. For `opencl-kernels` and `opencl-calls`.
     pub cases: Vec<String>,
-    /// Where to write the JSON form (`--json`).
+    /// The file for the JSON form (`--json`).
     pub json: Option<PathBuf>,
-    /// Where to write the page (`--html`).
-    pub html: Option<PathBuf>,
 }
 
 impl Options {

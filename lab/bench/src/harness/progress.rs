@@ -12,16 +12,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::harness::Row;
 use crate::harness::table::to_line;
 
-/// How long a benchmark runs before its bar appears.
+/// The time for which a benchmark runs before its bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many parts of a round the bar tells apart.
+/// The number of parts of a round that the bar tells apart.
 const PARTS: f64 = 1000.0;
 
 /// Counts rounds of measurement over all cases of a benchmark, and parts of rounds.
 pub struct Progress {
     title: String,
-    /// Where the bar is going to be, if that is a terminal.
+    /// The terminal for the bar, if there is one.
     screen: Cell<Option<ProgressDrawTarget>>,
     patience: Duration,
     started: Instant,
@@ -151,7 +151,7 @@ mod tests {
     struct Terminal(Arc<Mutex<String>>);
 
     impl Terminal {
-        /// What has been written since this was asked for the last time.
+        /// The text that was written since the last call.
         fn written(&self) -> String {
             std::mem::take(&mut self.0.lock().expect("nobody panics with it"))
         }

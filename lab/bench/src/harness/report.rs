@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 use crate::harness::statistics::six_digits;
-use crate::harness::{Machine, Options, Summary, median, pairwise_ratio, to_html, to_table};
+use crate::harness::{Machine, Options, Summary, median, pairwise_ratio, to_table};
 
 /// One measured case, beside one reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was run.
+    /// The case.
     pub case: String,
     /// The device it ran on.
     pub device: String,
-    /// How many workers the device had.
+    /// The number of workers that the device had.
     pub workers: usize,
     /// The median over the runs.
     pub value: f64,
@@ -30,9 +30,9 @@ pub struct Row {
     pub min: f64,
     /// The largest of the runs.
     pub max: f64,
-    /// How many runs were kept.
+    /// The number of runs that were kept.
     pub runs: usize,
-    /// What it is compared with.
+    /// The reference.
     pub reference: Option<String>,
     /// The reference's median.
     pub reference_value: Option<f64>,
@@ -90,15 +90,15 @@ impl Row {
 /// A promise of the project, and whether this run keeps it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
-    /// What is promised.
+    /// The promise.
     pub what: String,
     /// The limit, in words.
     pub target: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: f64,
     /// The unit of both.
     pub unit: String,
-    /// Whether the promise is kept.
+    /// True if the promise is kept.
     pub met: bool,
 }
 
@@ -131,7 +131,7 @@ impl Gate {
 pub struct Report {
     /// The benchmark's name.
     pub benchmark: String,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// The measured cases.
     pub rows: Vec<Row>,
@@ -182,9 +182,6 @@ pub fn publish(
     };
     if let Some(path) = &options.json {
         store(path, report.to_json())?;
-    }
-    if let Some(path) = &options.html {
-        store(path, to_html(report))?;
     }
     Ok(())
 }

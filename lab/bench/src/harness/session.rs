@@ -1,4 +1,4 @@
-//! What every benchmark driver is handed: the subject, the options and the progress bar.
+//! A session: the subject, the options and the progress bar that every benchmark gets.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const SETTLE: Duration = Duration::from_millis(1);
 pub struct Session<'a> {
     /// The runtime that is measured.
     pub subject: &'a dyn Subject,
-    /// What the user chose.
+    /// The user's options.
     pub options: &'a Options,
     /// Rounds done so far.
     pub progress: Progress,

@@ -50,7 +50,7 @@ pub struct Summary {
     pub min: f64,
     /// The largest sample.
     pub max: f64,
-    /// How many samples there are.
+    /// The number of samples.
     pub runs: usize,
 }
 

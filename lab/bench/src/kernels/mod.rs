@@ -17,7 +17,7 @@
     clippy::needless_range_loop,
     reason = "the kernel language has no iterators of several arrays"
 )]
-// What `#[kernel]` makes beside the functions has no documentation of its own.
+// Items that `#[kernel]` makes beside the functions have no documentation.
 #![allow(missing_docs)]
 
 use bytemuck::{Pod, Zeroable};
@@ -107,7 +107,7 @@ fn dot_share<T: Float, const LANES: usize>(a: &[T], b: &[T], thread: usize, thre
         }
         at += threads * LANES;
     }
-    // What is left is less than a stride; one thread finds its beginning here.
+    // The rest is less than a stride. One thread finds its beginning here.
     let mut k = 0;
     while at < a.len() {
         lanes[k] += a[at] * b[at];
@@ -312,7 +312,7 @@ pub struct Four {
     pub w: f32,
 }
 
-/// What other bodies do to one, added to a sum: 20 operations for each, as is the custom to count them.
+/// The acceleration of one body by others, added to a sum: 20 operations for each, as is the custom to count them.
 #[device]
 fn pulled(softening: f32, body: Four, others: &[Four], sum: Four) -> Four {
     let mut sum = sum;
@@ -364,7 +364,7 @@ pub async fn pull(
     }
 }
 
-/// How many steps it takes until z = z^2 + c leaves the circle of radius 2, `limit` at most, for points of a plane `width`
+/// The number of steps that it takes until z = z^2 + c leaves the circle of radius 2, `limit` at most, for points of a plane `width`
 /// points wide.
 #[kernel]
 pub fn escape(

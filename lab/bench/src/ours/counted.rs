@@ -62,7 +62,7 @@ impl Counting {
             .launch(Count(self.held.lend()), 1, &request)
     }
 
-    /// How many have run since the last call.
+    /// The number that have run since the last call.
     fn take(&self) -> u64 {
         self.held.kept.swap(0, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! What commands borrow, and the queues they are in.
+//! Objects that commands borrow, and their queues.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl<T: ?Sized> Lent<T> {
         Lent(NonNull::from(value))
     }
 
-    /// What was lent.
+    /// The lent object.
     #[inline]
     pub(crate) fn get(&self) -> &T {
         // SAFETY: it is still there, as the maker promised.
@@ -64,7 +64,7 @@ impl<T: ?Sized> Held<T> {
         &self.queues[0]
     }
 
-    /// What is kept, for commands of these queues.
+    /// The kept objects, for commands of these queues.
     pub(crate) fn lend(&self) -> Lent<T> {
         // SAFETY: an `Arc`'s value stays where it is; this one is dropped after everything in the
         // queues is over, or never.

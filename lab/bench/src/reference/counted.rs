@@ -66,7 +66,7 @@ impl CountedGraph {
         }
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.in_degrees.len()
     }

@@ -24,7 +24,7 @@ use crate::error::BenchError;
 use crate::reference::counted::{CountedGraph, GraphExecutor};
 use crate::reference::task::Task;
 
-/// What is run in one epoch.
+/// The work of one epoch.
 #[derive(Clone)]
 struct Job {
     graph: Arc<CountedGraph>,

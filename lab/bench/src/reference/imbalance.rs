@@ -26,9 +26,9 @@ const LANES: usize = 16;
 /// One work-group's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// How many floats it rewrites.
+    /// The number of floats that it rewrites.
     pub floats: usize,
-    /// How many times it does so.
+    /// The number of times that it does so.
     pub passes: usize,
 }
 
@@ -218,7 +218,7 @@ impl BatchWork {
         self.finished.fetch_add(1, Ordering::Release);
     }
 
-    /// How many pieces ended, and how many started before all of the batch before had ended;
+    /// The number of pieces that ended, and how many started before all of the batch before had ended;
     /// both start again at zero.
     pub fn take(&self) -> (usize, usize) {
         (

@@ -1,4 +1,4 @@
-//! What a careful programmer writes for the processor's cores: loops, on rayon.
+//! Loops by hand for the processor's cores, on rayon.
 //!
 //! Compiled as the whole crate is, so for the oldest processor of the target unless `RUSTFLAGS` says otherwise; our native
 //! kernels are compiled for several and choose at run time.
@@ -77,7 +77,7 @@ impl Loops {
         });
     }
 
-    /// What all bodies, `[x, y, z, mass]`, do to each.
+    /// The acceleration of each body by all bodies, `[x, y, z, mass]`.
     pub fn pull(&self, softening: f32, bodies: &[[f32; 4]], acceleration: &mut [[f32; 4]]) {
         let one = |body: &[f32; 4]| {
             let mut sum = [0.0_f32; 4];

@@ -1,4 +1,4 @@
-//! What Quipu is measured against, written by hand or by peers, and run in the same process.
+//! The references: code by hand and by peers, run in the same process.
 //!
 //! | file | what |
 //! |---|---|

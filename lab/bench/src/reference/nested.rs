@@ -11,7 +11,7 @@ use crate::error::BenchError;
 use crate::reference::rayon_executor::rayon_pool;
 use crate::reference::task::{SpinTask, Task};
 
-/// What a tree is of.
+/// The tasks of a tree.
 #[derive(Clone, Copy, Debug)]
 pub enum Growth {
     /// Every task has so many children, down to a depth, and takes its time after it has spawned them.
@@ -20,7 +20,7 @@ pub enum Growth {
         width: u32,
         /// Generations below the root.
         depth: u32,
-        /// What each task does itself.
+        /// The work of each task.
         work: SpinTask,
     },
     /// A Fibonacci number by its definition: two children each, and below `cutoff` one function that calls itself.
@@ -40,7 +40,7 @@ pub struct Tree {
     sum: AtomicU64,
 }
 
-/// What all tasks of a tree have done: how many there were, and the sum of their results.
+/// The result of all tasks of a tree: their number, and the sum of their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Harvest {
     /// Tasks that have run.
@@ -91,12 +91,12 @@ impl Tree {
         self.tasks.fetch_add(1, Ordering::Release);
     }
 
-    /// How many tasks have run.
+    /// The number of tasks that have run.
     pub fn tasks(&self) -> u64 {
         self.tasks.load(Ordering::Acquire)
     }
 
-    /// What all have done; starts again at nothing.
+    /// The result of all tasks; starts again at nothing.
     pub fn take(&self) -> Harvest {
         Harvest {
             tasks: self.tasks.swap(0, Ordering::AcqRel),
@@ -104,7 +104,7 @@ impl Tree {
         }
     }
 
-    /// What all have done when all have run.
+    /// The result of all tasks when all have run.
     pub fn whole(&self) -> Harvest {
         match self.growth {
             Growth::Fan { width, depth, .. } => {

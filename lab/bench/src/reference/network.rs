@@ -1,4 +1,4 @@
-//! What TCP and TLS alone take, on loopback or over a network that is made for it: the floor of whatever goes through them.
+//! The time of TCP and TLS alone, on loopback or over a network that is made for it: the floor of all messages.
 //!
 //! Both ends block on their sockets, with `TCP_NODELAY`. TLS is the same as between a client and a node, from the handshake
 //! on, without anything of the protocol's; it is written in pieces of 64 KiB, and read into the memory where the bytes
@@ -20,17 +20,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a handshake may take.
+/// The longest time of a handshake.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
 
-/// What bytes go through.
+/// The layers that bytes go through.
 pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}
 
-/// What is between the two ends.
+/// The network between the two ends.
 #[derive(Debug, Default)]
 pub enum Way {
     /// This machine's loopback interface.
@@ -57,12 +57,12 @@ pub enum Way {
 pub struct Machines {
     near: quipu_lab_network::Machine,
     far: quipu_lab_network::Machine,
-    /// Where the far one is.
+    /// The address of the far end.
     address: std::net::Ipv4Addr,
     _between: Between,
 }
 
-/// What they are attached to, which goes with the last who holds it.
+/// The thing that they are attached to, dropped with its last holder.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 enum Between {
@@ -182,7 +182,7 @@ impl Way {
         }
     }
 
-    /// Where the near end gets to who listens there.
+    /// The address at which the near end reaches the listener.
     pub(crate) fn address(&self, listener: &TcpListener) -> io::Result<String> {
         let own = listener.local_addr()?.to_string();
         match self {
@@ -206,7 +206,7 @@ pub struct Pair {
     bytes: Vec<u8>,
 }
 
-/// What the far end is to do: how many bytes it takes, and how many it gives back.
+/// The far end's task: the number of bytes that it takes, and that it gives back.
 type Order = [u8; 16];
 
 fn failed(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> BenchError {

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 /// A network.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// Bytes in a second to the node, and from there.
     pub rates: [f64; 2],
-    /// How long a byte takes one way.
+    /// The time that a byte takes one way.
     pub delay: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Paced {
         }))
     }
 
-    /// Where a way over it begins that leads to an address, for as long as the process runs.
+    /// The near end of a route over it to an address, for as long as the process runs.
     ///
     /// # Errors
     /// If the system refuses.
@@ -91,7 +91,7 @@ impl Paced {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
-    /// How long its threads have had a processor so far, which is no time of whom the network is for.
+    /// The time for which its threads have had a processor so far, which is no time of whom the network is for.
     #[must_use]
     pub fn processor(&self) -> Duration {
         Duration::from_nanos(self.0.processor.load(Ordering::Relaxed))

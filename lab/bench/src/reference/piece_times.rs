@@ -22,7 +22,7 @@ use crate::error::BenchError;
 use crate::reference::imbalance::{Batch, Piece, initial_value, work};
 use crate::reference::spinning_threads::{Pieces, SpinningThreads, spin_until};
 
-/// How often each piece is timed.
+/// The number of times that each piece is timed.
 const TRIES: usize = 2;
 
 /// A limit for pieces whose time is nothing.
@@ -31,7 +31,7 @@ const MOST_RUNS: f64 = 1e6;
 /// One piece, and how it is timed.
 struct Timed {
     piece: Piece,
-    /// How often it runs between two looks at the clock.
+    /// The number of times that it runs between two looks at the clock.
     runs: usize,
     /// For each try, how many threads have come to it.
     arrived: [AtomicUsize; TRIES],
@@ -53,7 +53,7 @@ impl Timed {
     }
 }
 
-/// What runs a piece and what tells the time in nanoseconds: tests have their own.
+/// The function that runs a piece, and the clock in nanoseconds: tests have their own.
 #[derive(Clone, Copy)]
 struct Instruments {
     work: fn(&mut [f32], usize),
@@ -118,7 +118,7 @@ impl Pieces for Together {
 pub struct PieceTimes {
     batch: Batch,
     threads: usize,
-    /// How often each piece runs between two looks at the clock.
+    /// The number of times that each piece runs between two looks at the clock.
     runs: Vec<usize>,
     spinning: SpinningThreads,
     instruments: Instruments,
@@ -217,15 +217,15 @@ mod tests {
         }
     }
 
-    /// How many threads have looked at the clock before a try, in all tries.
+    /// The number of threads that have looked at the clock before a try, in all tries.
     static STARTED: AtomicUsize = AtomicUsize::new(0);
-    /// How many threads have run a piece after they took its time, in all tries.
+    /// The number of threads that have run a piece after they took its time, in all tries.
     static WENT_ON: AtomicUsize = AtomicUsize::new(0);
 
     thread_local! {
         /// This thread's looks at the clock: two for each try.
         static LOOKS: Cell<usize> = const { Cell::new(0) };
-        /// How many looks there were when it last went on.
+        /// The number of looks when it last went on.
         static LAST: Cell<usize> = const { Cell::new(0) };
         static SLOWEST: Cell<bool> = const { Cell::new(false) };
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// Whose turn it is.
+/// The side whose turn it is.
 const CALLER: usize = 0;
 const PARTNER: usize = 1;
 const STOP: usize = 2;
@@ -24,7 +24,7 @@ pub struct PingPong {
     partner: Option<JoinHandle<()>>,
     /// When the partner last woke, in nanoseconds after `origin`.
     woke: Arc<AtomicU64>,
-    /// How often the partner woke.
+    /// The number of times that the partner woke.
     wakes: Arc<AtomicUsize>,
     origin: Instant,
     not_send: PhantomData<*const ()>,
@@ -35,10 +35,10 @@ enum Method {
     Condition(Arc<(Mutex<usize>, Condvar)>),
 }
 
-/// What one wake costs.
+/// The cost of one wake.
 #[derive(Clone, Copy, Debug)]
 pub struct WakeCost {
-    /// How long the thread that wakes is busy with it.
+    /// The time for which the thread that wakes is busy with it.
     pub waker: Duration,
     /// From the start of the wake to the sleeper running.
     pub one_way: Duration,
@@ -132,7 +132,7 @@ impl PingPong {
         }
     }
 
-    /// How many trips have reached the partner.
+    /// The number of trips that have reached the partner.
     pub fn wakes(&self) -> usize {
         self.wakes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What this process uses of the machine: processor time, context switches, resident memory.
+//! This process's use of the machine: processor time, context switches, resident memory.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Usage {
     /// Time on a processor, in user code and in the kernel.
     pub processor: Duration,
-    /// How often a thread went to sleep or was taken off a processor.
+    /// The number of times that a thread went to sleep or was taken off a processor.
     pub switches: u64,
 }
 
@@ -44,7 +44,7 @@ impl Usage {
         None
     }
 
-    /// What was used since `before`.
+    /// The use since `before`.
     pub fn since(self, before: Usage) -> Usage {
         Usage {
             processor: self.processor.saturating_sub(before.processor),
@@ -53,7 +53,7 @@ impl Usage {
     }
 }
 
-/// How long the calling thread has had a processor; `None` where the system does not tell.
+/// The time for which the calling thread has had a processor; `None` where the system does not tell.
 #[cfg(unix)]
 pub fn thread_time() -> Option<Duration> {
     let mut time = libc::timespec {
@@ -69,7 +69,7 @@ pub fn thread_time() -> Option<Duration> {
     Some(Duration::new(seconds.ok()?, nanoseconds.ok()?))
 }
 
-/// How long the calling thread has had a processor; `None` where the system does not tell.
+/// The time for which the calling thread has had a processor; `None` where the system does not tell.
 #[cfg(not(unix))]
 pub fn thread_time() -> Option<Duration> {
     None

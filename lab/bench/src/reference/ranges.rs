@@ -55,7 +55,7 @@ impl RangePattern {
     }
 }
 
-/// What a command makes of the first element of the part that it changes, and the one at the same place of the
+/// A command's result for the first element of the part that it changes, and the one at the same place of the
 /// object that it reads.
 #[inline]
 pub fn changed(own: i64, other: i64) -> i64 {

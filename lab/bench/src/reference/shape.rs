@@ -119,12 +119,12 @@ impl GraphShape {
         &self.name
     }
 
-    /// How many tasks there are.
+    /// The number of tasks.
     pub fn tasks(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// How many dependencies there are.
+    /// The number of dependencies.
     pub fn edges(&self) -> usize {
         self.predecessors.len()
     }

@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 
 use crate::error::BenchError;
 
-/// What is run: batches of pieces, of which each batch waits for all of the one before.
+/// The work: batches of pieces. Each batch waits for all of the one before.
 pub trait Pieces: Send + Sync {
-    /// How many batches there are; at least one, and less than 2^32.
+    /// The number of batches; at least one, and less than 2^32.
     fn batches(&self) -> usize;
 
-    /// How many pieces a batch has; at least one, and less than 2^31.
+    /// The number of pieces that a batch has; at least one, and less than 2^31.
     fn pieces(&self, batch: usize) -> usize;
 
     /// Runs one piece. Each is run once in every run, on any thread, together with others of its
@@ -41,7 +41,7 @@ pub trait Pieces: Send + Sync {
 /// `claims` between two runs: batch 0 with more pieces taken than any batch has.
 const CLOSED: u64 = 1 << 31;
 
-/// How often a thread looks before it lets others have its core: some hundred microseconds, far
+/// The number of times that a thread looks before it lets others have its core: some hundred microseconds, far
 /// longer than it waits for a batch unless there are fewer cores than threads.
 const PATIENCE: u32 = 1 << 13;
 
@@ -269,7 +269,7 @@ mod tests {
             }
         }
 
-        /// How often the piece that ran least and the one that ran most have run, and how many
+        /// The number of times that the piece that ran least and the one that ran most have run, and how many
         /// pieces were early.
         fn take(&self) -> (usize, usize, usize) {
             let counts = self.ran.iter().flatten();

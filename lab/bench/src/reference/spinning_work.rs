@@ -1,4 +1,4 @@
-//! What the spinning threads run: the pieces of the imbalance benchmarks and of `in-order-parallel`.
+//! The work of the spinning threads: the pieces of the imbalance benchmarks and of `in-order-parallel`.
 //!
 //! Pieces, floats and their places in memory are the subject's, so that what differs is who runs
 //! which piece when.
@@ -60,7 +60,7 @@ impl Floats {
     }
 }
 
-/// Where a piece's floats are.
+/// The place of a piece's floats.
 struct Place {
     kernel: usize,
     group: usize,

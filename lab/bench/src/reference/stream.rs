@@ -67,7 +67,7 @@ impl StreamKernel {
         }
     }
 
-    /// How many arrays it reads or writes: each counts in full.
+    /// The number of arrays that it reads or writes: each counts in full.
     pub fn arrays(self) -> usize {
         match self {
             StreamKernel::Copy | StreamKernel::Mul | StreamKernel::Dot => 2,

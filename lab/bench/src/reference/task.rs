@@ -1,4 +1,4 @@
-//! What a task of a graph does.
+//! The tasks of graphs.
 //!
 //! Every executor calls tasks through `&dyn Task`, the subject as well: the call costs all of them
 //! the same. Timed runs use [`EmptyTask`], [`SpinTask`] or [`AddTask`]; a run of its own with
@@ -58,7 +58,7 @@ impl SpinTask {
         }
     }
 
-    /// How many steps it takes.
+    /// The number of steps that it takes.
     pub fn steps(&self) -> u32 {
         self.steps
     }
@@ -81,7 +81,7 @@ fn spin(steps: u32) {
     black_box(value);
 }
 
-/// One integer add, as the kernels of the seed's serial graphs.
+/// One integer addition, as in the kernels of serial graphs.
 ///
 /// Load and store are separate: it counts right only if tasks are ordered by the graph.
 #[derive(Debug, Default)]
@@ -125,7 +125,7 @@ impl StampedTask {
         }
     }
 
-    /// What has been seen; everything starts again.
+    /// The findings; everything starts again.
     pub fn take(&self) -> OrderVerdict {
         let mut verdict = OrderVerdict {
             early: self.early.swap(0, Ordering::AcqRel),
@@ -154,7 +154,7 @@ impl Task for StampedTask {
     }
 }
 
-/// What [`StampedTask`] found wrong: all zero for a correct run.
+/// The faults that [`StampedTask`] found: all zero for a correct run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderVerdict {
     /// Tasks that ran before one of their predecessors.

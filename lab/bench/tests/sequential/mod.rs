@@ -18,7 +18,7 @@ use quipu_bench::subject::{
     RecordedOutcome, StreamArrays, Subject,
 };
 
-/// What the runtime gets wrong.
+/// The runtime's faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Nothing.
@@ -33,12 +33,12 @@ pub(crate) enum Fault {
 /// The runtime.
 #[derive(Default)]
 pub(crate) struct Sequential {
-    /// What it gets wrong.
+    /// Its faults.
     pub(crate) fault: Fault,
 }
 
 impl Sequential {
-    /// How many of `commands` really run.
+    /// The number of `commands` that really run.
     fn run_of(&self, commands: usize) -> usize {
         commands - usize::from(self.fault == Fault::LosesOne)
     }

@@ -35,7 +35,7 @@ cases! {
         a_task_waits_for_what_its_thread_has_yet_to_run;
 }
 
-/// What was heard of waits inside of callbacks.
+/// The results of waits inside of callbacks.
 #[derive(Clone)]
 struct Waits {
     /// Refusing is no way out: the device's threads have others to go on with.
@@ -91,7 +91,7 @@ impl Waits {
     }
 }
 
-/// Where a callback finds what it is to wait for.
+/// The place in which a callback finds the event to wait for.
 type Place = Arc<Mutex<Option<Event>>>;
 
 fn put(place: &Place, event: &Event) {
@@ -269,7 +269,7 @@ fn a_callback_waits_for_what_is_called_back_meanwhile(fixture: &dyn Fixture) {
 struct Looks(AtomicU32);
 
 impl Looks {
-    /// How many somebody who waits for it takes.
+    /// The number that a thread that waits for it takes.
     const MOST: Duration = Duration::from_secs(1000);
 }
 

@@ -90,7 +90,7 @@ fn what_is_in_use_follows_from_device_to_device(fixture: &dyn Fixture) {
                     })
                     .collect();
                 assert_eq!(seen, expected, "{used} bytes from device {from} to {to}");
-                // What another device reads of the middle only.
+                // Another device reads the middle only.
                 let middle = read_range(&queues[to], &data, 50..100).unwrap();
                 assert_eq!(middle, expected[50..100]);
             }

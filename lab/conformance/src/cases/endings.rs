@@ -17,7 +17,7 @@ cases! {
         a_callback_on_a_thread_that_ends_waits;
 }
 
-/// What a thread does at its very end.
+/// The last work of a thread.
 struct AtEnd(Box<dyn FnOnce()>);
 
 thread_local! {
@@ -65,7 +65,7 @@ fn use_all(stage: &Stage, queue: &Queue, memory: &MemoryRef, numbers: std::ops::
     for n in numbers.clone() {
         fold(queue, memory, n, &[]).wait().unwrap();
     }
-    // What is ready later, by this thread: out of order, on another queue, behind an event of the host's.
+    // Commands that this thread makes ready later: out of order, on another queue, behind an event of the host.
     let other = stage.out_of_order();
     let gate = UserEvent::new();
     let behind = nothing(&other, &[reads(memory)], &[gate.event().clone()]);

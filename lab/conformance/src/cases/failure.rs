@@ -221,7 +221,7 @@ fn markers_and_barriers(fixture: &dyn Fixture) {
             marker.wait().unwrap();
             barrier.wait().unwrap();
             after.wait().unwrap();
-            // What such a barrier holds back waits for it in order only.
+            // Commands behind such a barrier wait for it in order only.
             at_last.wait().unwrap();
             assert_caused_by(&listed, &failed);
             assert_caused_by(&listed_barrier, &failed);

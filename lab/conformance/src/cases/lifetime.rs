@@ -1,4 +1,4 @@
-//! Who lives how long: queues, buffers, contexts and events may be dropped at
+//! Lifetimes: queues, buffers, contexts and events may be dropped at
 //! any time, and what was enqueued still runs.
 
 use super::cases;
@@ -223,7 +223,7 @@ fn a_lost_context_refuses(fixture: &dyn Fixture) {
         "{error}"
     );
     assert!(stage.context.lost().is_some());
-    // What was enqueued goes on; other contexts are unaffected.
+    // Enqueued commands go on; other contexts are unaffected.
     gate.complete();
     ran.wait().unwrap();
     let other = Context::new(&stage.devices).unwrap();

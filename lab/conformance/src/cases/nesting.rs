@@ -25,10 +25,10 @@ cases! {
 const ROUNDS: u64 = 100;
 /// Events that there are from the beginning.
 const ITEMS: usize = 16;
-/// How deep code is that registers other code.
+/// The depth of code that registers other code.
 const DEPTH: u32 = 3;
 
-/// What all code of a program uses.
+/// The objects that all code of a program uses.
 struct World {
     stage: Stage,
     items: Vec<Event>,
@@ -165,7 +165,7 @@ impl Step {
                     true => user.complete(),
                     false => drop(user),
                 }
-                // What is abandoned fails.
+                // An abandoned command fails.
                 assert!(event.is_complete());
             }
             3 | 4 => {
@@ -292,7 +292,7 @@ fn users_code_may_do_anything_inside_of_users_code(fixture: &dyn Fixture) {
                 scope.spawn(|| gate.complete());
             }
         });
-        // What devices run that are stepped by threads that wait is run by this one.
+        // Threads that wait step these devices, so this thread runs their commands.
         let is_over = || {
             let called = world.called.load(Ordering::SeqCst);
             called == world.registered.load(Ordering::SeqCst)

@@ -1,4 +1,4 @@
-//! What the host sees of commands: callbacks, futures, timeouts, phases,
+//! Commands as the host sees them: callbacks, futures, timeouts, phases,
 //! timestamps.
 
 use super::cases;

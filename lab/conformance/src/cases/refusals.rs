@@ -1,4 +1,4 @@
-//! What is refused, and with what error. Nothing is enqueued then.
+//! Refused calls, and their errors. Nothing is enqueued then.
 
 use super::cases;
 use crate::Fixture;

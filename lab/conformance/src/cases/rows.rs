@@ -59,7 +59,7 @@ impl Rectangle {
     }
 }
 
-/// What a kernel makes of a byte, so that two in another order give another byte.
+/// A kernel's result for a byte. Two in another order give another byte.
 fn changed(byte: u8, number: u8) -> u8 {
     byte.wrapping_mul(5).wrapping_add(number).rotate_left(3)
 }

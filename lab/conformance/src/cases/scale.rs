@@ -149,7 +149,7 @@ fn the_same_long_list_again_and_again(fixture: &dyn Fixture) {
 }
 
 fn slots_are_used_again_under_stale_handles(fixture: &dyn Fixture) {
-    /// How often a stale tracker is used meanwhile.
+    /// The number of times that a stale tracker is used meanwhile.
     const USES: u64 = 20;
     // Each is waited for, which takes a trip to the device and back.
     let commands = fixture.longest_chain().min(200_000);

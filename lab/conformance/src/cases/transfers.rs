@@ -218,7 +218,7 @@ fn rows_are_copied_between_rows_of_the_same_buffer(fixture: &dyn Fixture) {
         for (row, steps, from, to) in apart {
             let mut expected = pattern(320, row as u8);
             write_all(&queue, &memory, &expected);
-            // What the copy has to wait for, and what has to wait for it.
+            // The commands that the copy waits for, and those that wait for it.
             let early = part(&memory, 20..40, AccessMode::Overwrite);
             queue.fill(early, &[5], &[]).unwrap();
             expected[20..40].fill(5);
@@ -320,14 +320,14 @@ fn fills_of_rows_keep_what_lies_between(fixture: &dyn Fixture) {
                 queue.fill_rows(access, value, *row, steps, &[]).unwrap();
                 let from: Vec<u8> = value.iter().copied().cycle().take(*row as usize).collect();
                 copy_by_hand(&from, &mut expected[10..], *row, steps);
-                // What is written again is read as written last.
+                // Bytes that are written again are read as written last.
                 let late = part(&memory, 10..12, AccessMode::Overwrite);
                 queue.fill(late, &[99], &[]).unwrap();
                 expected[10..12].fill(99);
                 assert_eq!(read_all(&queue, &memory), expected, "{row} in {steps:?}");
             }
         }
-        // What cannot be written cannot be kept either.
+        // Bytes that cannot be written cannot be kept either.
         let from = failing(&queue, &[overwrites(&memory)], &[]);
         let access = part(&memory, 0..300, AccessMode::Overwrite);
         let filled = queue

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How an event ended.
+/// The end of an event.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Well.
@@ -38,7 +38,7 @@ pub(super) enum Outcome {
     Refused,
 }
 
-/// How the events ended; of one-way commands nothing is known.
+/// The ends of the events; of one-way commands nothing is known.
 pub(super) type Outcomes = HashMap<Id, Outcome>;
 
 /// A plan that was executed. Its contexts are still there.
@@ -63,9 +63,9 @@ struct Host<'a> {
     users: Vec<(Id, UserEvent)>,
     events: HashMap<Id, (Event, Waits)>,
     reads: HashMap<Id, HostBytes>,
-    /// Where each context's mappings are enqueued.
+    /// The queues of each context's mappings.
     mappings: Vec<HostQueue>,
-    /// What the host saw in mappings, or why there were none.
+    /// The bytes that the host saw in mappings, or why there were none.
     mapped: HashMap<Id, Result<Vec<u8>, Error>>,
     refused: Vec<Id>,
     observed: u64,
@@ -325,7 +325,7 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// What was enqueued; none if it was refused because its device was lost.
+    /// The enqueued command; none if it was refused because its device was lost.
     fn accepted<T>(
         &mut self,
         id: Id,

@@ -201,7 +201,7 @@ impl Maker {
             Some(recording) if self.random.percent(25) => Work::Graph(recording.clone()),
             _ => self.work(context),
         };
-        // How a command on rows ends is not always known beforehand, so it has an event.
+        // The end of a command on rows is not always known beforehand, so it has an event.
         let can_be_posted = matches!(work, Work::Kernel { .. } | Work::Graph(_))
             && work.regions().iter().all(|region| region.rows.is_none());
         let posted = can_be_posted && self.random.percent(15);
@@ -309,7 +309,7 @@ impl Maker {
         }
     }
 
-    /// What a kernel accesses: reads first. Regions that are written overlap no
+    /// The accesses of a kernel: reads first. Regions that are written overlap no
     /// others, unless one thread runs it all.
     fn regions(&mut self, context: usize, may_overlap: bool, have_rows: bool) -> Vec<Region> {
         let most = if self.random.percent(8) { 9 } else { 4 };

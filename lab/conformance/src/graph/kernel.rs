@@ -1,4 +1,4 @@
-//! What the graphs' kernels do: the same code on the device's bytes and on the
+//! The work of the graphs' kernels: the same code on the device's bytes and on the
 //! model's.
 
 use super::plan::{Fate, Id, Region, Rows};
@@ -22,7 +22,7 @@ pub(super) struct Mix {
     pub(super) spin: u32,
 }
 
-/// What a kernel or task of a step says when it fails.
+/// The error of a step's kernel or task.
 pub(super) fn message(id: Id) -> String {
     format!("step {id}")
 }

@@ -54,7 +54,7 @@ const LAST_RESORT: Duration = Duration::from_secs(1800);
 pub struct Failure {
     /// Makes the graph again: `graphs --only` of this.
     pub seed: u64,
-    /// What went wrong.
+    /// The fault.
     pub message: String,
     /// The graph, made as small as was possible.
     pub plan: Plan,
@@ -71,7 +71,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// How many graphs went well, and those that did not.
+/// The number of graphs that went well, and those that did not.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// Graphs as the model predicts them.

@@ -25,10 +25,10 @@ pub(super) fn is_of_a_device(error: &Error) -> bool {
 /// The steps of which one is the first cause of a failure.
 pub(super) type Causes = Rc<Vec<Id>>;
 
-/// What the host's bytes are before a read.
+/// The host's bytes before a read.
 pub(super) const UNREAD: u8 = 0xEE;
 
-/// What the model says.
+/// The model's results.
 pub(super) struct Predicted {
     /// The bytes that each read brings.
     pub(super) reads: HashMap<Id, Vec<u8>>,
@@ -44,7 +44,7 @@ struct Model<'a> {
     /// The same, with what is around the rows of a failed command, and with failures before that one: whoever is on other rows
     /// may fail as well, and each of these may be named.
     around: Vec<Vec<Option<Causes>>>,
-    /// How events ended: `None` if well.
+    /// The ends of events: `None` for success.
     failed: HashMap<Id, Option<Causes>>,
     reads: HashMap<Id, Vec<u8>>,
 }
@@ -172,7 +172,7 @@ impl Model<'_> {
         let regions = work.regions();
         let touched = work.touched();
         let with_touched = || regions.iter().zip(&touched);
-        // What an access of the same command overwrites before is no poison.
+        // Bytes that an access of the same command overwrites before are not poisoned.
         let mut healed: Vec<(usize, usize)> = Vec::new();
         let mut possible = None;
         for (region, touched) in with_touched() {

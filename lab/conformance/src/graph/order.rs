@@ -115,7 +115,7 @@ impl Order {
             Work::Barrier => mine.may |= state.all.may,
             _ => {}
         }
-        // What of a mapping is in this queue waits for no more.
+        // The parts of a mapping in this queue wait for no more.
         let turn = mine;
         let regions = work.regions();
         let touched = work.touched();
@@ -178,7 +178,7 @@ impl Order {
         if in_order { state.all } else { mine }
     }
 
-    /// What a user event waits for: itself.
+    /// The wait of a user event: itself.
     pub(super) fn event(&self, id: Id) -> Waits {
         self.events.get(&id).copied().unwrap_or_default()
     }

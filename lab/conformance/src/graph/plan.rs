@@ -1,4 +1,4 @@
-//! What a graph is: the steps of a host's program, as data.
+//! A graph's plan: the steps of a host's program, as data.
 //!
 //! A step is known by a number that it keeps when others are left out, so that
 //! a plan can be made smaller: what refers to a step that is not there is
@@ -18,19 +18,19 @@ pub type Id = u32;
 /// A program of the host.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many contexts, each over all devices.
+    /// The number of contexts, each over all devices.
     pub contexts: usize,
     /// The queues.
     pub queues: Vec<QueuePlan>,
     /// The buffers.
     pub buffers: Vec<BufferPlan>,
-    /// What is recorded before anything else, to be launched now and then.
+    /// The graph that is recorded before anything else, to be launched now and then.
     pub recordings: Vec<Arc<RecordingPlan>>,
-    /// What the host does, in order.
+    /// The host's steps, in order.
     pub steps: Vec<(Id, Step)>,
     /// True if all devices share one memory space: then order is exact.
     pub one_space: bool,
-    /// What goes wrong, if anything does.
+    /// The fault, if there is one.
     pub fault: Option<Fault>,
 }
 
@@ -77,7 +77,7 @@ pub struct RecordedPlan {
 }
 
 impl RecordingPlan {
-    /// What all commands together access: what is read of what was there before, and
+    /// The accesses of all commands together: reads of bytes that were there before, and
     /// what is written.
     #[must_use]
     pub fn regions(&self) -> Vec<Region> {
@@ -85,7 +85,7 @@ impl RecordingPlan {
         for (_, command) in &self.commands {
             let of_command = command.work.touched();
             for (region, of_region) in command.work.regions().iter().zip(of_command) {
-                // What is between rows is taken for written, and what is behind the last is not.
+                // Bytes between rows count as written, and bytes behind the last row do not.
                 let last = of_region.iter().rposition(|is_touched| *is_touched);
                 let end = region.range.start + last.map_or(0, |last| last + 1);
                 for at in region.range.clone() {
@@ -117,7 +117,7 @@ impl RecordingPlan {
     }
 }
 
-/// What the host does.
+/// A step of the host.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// Makes a user event.
@@ -156,7 +156,7 @@ pub enum Step {
     DropBuffer(usize),
 }
 
-/// How a user event ends.
+/// The end of a user event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Completed.
@@ -172,31 +172,31 @@ pub enum End {
 pub enum Work {
     /// A kernel that mixes what it reads into what it writes.
     Kernel {
-        /// What it accesses: reads come first.
+        /// Its accesses: reads come first.
         regions: Vec<Region>,
         /// Work-groups.
         groups: u32,
-        /// How it ends.
+        /// Its end.
         fate: Fate,
-        /// How long it takes, in turns of a loop.
+        /// The time that it takes, in turns of a loop.
         spin: u32,
     },
     /// The same, as a host task.
     Task {
-        /// What it accesses.
+        /// Its accesses.
         regions: Vec<Region>,
         /// Says that it may touch anything.
         unknown: bool,
-        /// How it ends.
+        /// Its end.
         fate: Fate,
     },
     /// A copy between buffers.
     Copy {
-        /// Where from.
+        /// The source.
         from: Region,
-        /// Where to.
+        /// The destination.
         to: Region,
-        /// What shape.
+        /// The shape.
         shape: Shape,
     },
     /// A fill.
@@ -212,25 +212,25 @@ pub enum Work {
     Write {
         /// The host's bytes.
         from: Vec<u8>,
-        /// Where to.
+        /// The destination.
         to: Region,
-        /// What shape.
+        /// The shape.
         shape: Shape,
     },
     /// A buffer to host memory.
     Read {
-        /// Where from.
+        /// The source.
         from: Region,
-        /// How many bytes the host has.
+        /// The number of bytes that the host has.
         bytes: usize,
-        /// What shape.
+        /// The shape.
         shape: Shape,
     },
     /// A turn of the host: a mapping, if it can come about at once, else one that is given up. Has no event.
     Map {
         /// What.
         region: Region,
-        /// What the host writes there, if anything.
+        /// The bytes that the host writes there, if any.
         writes: Option<Vec<u8>>,
     },
     /// A marker.
@@ -241,7 +241,7 @@ pub enum Work {
     Graph(Arc<RecordingPlan>),
 }
 
-/// How a kernel or task ends.
+/// The end of a kernel or task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Well.
@@ -261,7 +261,7 @@ pub struct Region {
     pub buffer: usize,
     /// The bytes.
     pub range: Range<usize>,
-    /// How they are accessed.
+    /// The access of each.
     pub mode: AccessMode,
     /// If only rows of them are accessed.
     pub rows: Option<Rows>,
@@ -277,7 +277,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Whether a byte of the region is one of a row's.
+    /// True if a byte of the region is one of a row's.
     #[must_use]
     pub fn have(&self, index: usize) -> bool {
         index % self.stride < self.row
@@ -285,7 +285,7 @@ impl Rows {
 }
 
 impl Region {
-    /// Whether it accesses this byte of the buffer.
+    /// True if it accesses this byte of the buffer.
     #[must_use]
     pub fn touches(&self, at: usize) -> bool {
         self.range.contains(&at)
@@ -371,7 +371,7 @@ impl Work {
         }
     }
 
-    /// What it accesses, as the core records it.
+    /// Its accesses, as the core records them.
     #[must_use]
     pub fn regions(&self) -> Vec<Region> {
         match self {
@@ -408,7 +408,7 @@ impl Work {
 }
 
 impl Plan {
-    /// How a user event ends: as its first ending step says, else it is
+    /// The end of a user event: as its first ending step says, else it is
     /// completed at the end.
     #[must_use]
     pub fn end_of(&self, user: Id) -> End {

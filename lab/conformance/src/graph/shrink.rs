@@ -9,11 +9,11 @@ use super::plan::Plan;
 use crate::Fixture;
 use std::time::Duration;
 
-/// How often a smaller plan is tried before it counts as going well.
+/// The number of times that a smaller plan is tried before it counts as going well.
 const ATTEMPTS: u32 = 30;
-/// How many plans are tried in all.
+/// The number of plans that are tried in all.
 const BUDGET: u32 = 3000;
-/// How long a command may take now: it is known that something is wrong.
+/// The longest time of a command now: it is known that something is wrong.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 struct Search<'a> {
@@ -33,7 +33,7 @@ impl Search<'_> {
                 self.devices = self.fixture.devices();
             }
             if let Err(message) = check(plan, &self.devices, self.fixture, PATIENCE) {
-                // What hangs may hold the devices.
+                // A command that hangs may hold the devices.
                 self.devices = self.fixture.devices();
                 return Some(message);
             }

@@ -1,4 +1,4 @@
-//! What the bytes of a buffer hold, and who is at them.
+//! The contents of a buffer, and the commands that use them.
 
 use quipu_scheduler::RawArgument;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes of a cell.
 pub(super) const CELL: usize = 8;
 
-/// What was seen to be wrong.
+/// A fault that was seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -84,7 +84,7 @@ impl Host {
         self.events.push(event);
     }
 
-    /// What the next command waits for: its own and others', now and then many.
+    /// The waits of the next command: its own and others', now and then many.
     fn waits(&mut self) -> Vec<Event> {
         let most = match self.random.index(20) {
             0 => 80,

@@ -31,7 +31,7 @@ use world::World;
 /// A storm of some ten thousand commands takes seconds; the process ends after this.
 const LAST_RESORT: Duration = Duration::from_secs(300);
 
-/// What a storm is like.
+/// The properties of a storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storm {
     /// Threads of the host.

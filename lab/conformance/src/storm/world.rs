@@ -1,4 +1,4 @@
-//! What the threads of a storm share.
+//! The world that the threads of a storm share.
 
 use super::cells::{Author, CELL, Cells, Log};
 use crate::graph::random::Random;
@@ -50,7 +50,7 @@ impl Visit {
     }
 }
 
-/// What a command does: visits its cells.
+/// The work of a command: it visits its cells.
 pub(super) struct Work {
     pub(super) world: Arc<World>,
     pub(super) visits: Vec<Visit>,
@@ -120,7 +120,7 @@ pub(super) struct World {
     /// Commands that were accepted and are counted as they run, and how many have.
     pub(super) enqueued: AtomicU64,
     pub(super) ran: AtomicU64,
-    /// What each thread does, for a storm that hangs.
+    /// The activity of each thread, for a storm that hangs.
     doing: Vec<Mutex<&'static str>>,
 }
 
@@ -360,7 +360,7 @@ impl World {
         self.accepted(event)
     }
 
-    /// What was enqueued and counted; not what was refused since waiting here would never end.
+    /// The commands that were enqueued and counted; not those that were refused because a wait here would never end.
     pub(super) fn accepted(&self, enqueued: Result<Event>) -> Option<Event> {
         match enqueued {
             Ok(event) => Some(event),
@@ -414,7 +414,7 @@ impl World {
     }
 }
 
-/// How work is enqueued.
+/// The way of enqueueing work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Kernel,

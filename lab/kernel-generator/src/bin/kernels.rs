@@ -24,7 +24,7 @@ const USAGE: &str =
   --opencl      also as OpenCL C, on the first device of the system's OpenCL; several times as slow
   --optimised   natively as a release has them, at every feature level; a little slower";
 
-/// How cargo builds them then.
+/// The options with which cargo builds them then.
 const OPTIMISED: &str = "--release";
 
 struct Options {
@@ -95,7 +95,7 @@ struct Runner {
     optimised: bool,
 }
 
-/// What a kernel shows, by its place among those that were run.
+/// The results of kernels, by their places among those that were run.
 type Differences = BTreeMap<usize, String>;
 
 impl Runner {
@@ -110,7 +110,7 @@ impl Runner {
         })
     }
 
-    /// What differs. Kernels that rustc refuses are reported as such, and the others run without them.
+    /// The differences. Kernels that rustc refuses are reported as such, and the others run without them.
     fn run(&mut self, kernels: &[Kernel]) -> Result<Differences, Box<dyn Error>> {
         let mut differences = Differences::new();
         let mut left: Vec<usize> = (0..kernels.len()).collect();
@@ -134,7 +134,7 @@ impl Runner {
         Ok(differences)
     }
 
-    /// What differs, or what is refused.
+    /// The difference, or the refusal.
     fn compile_and_run(
         &mut self,
         kernels: &[Kernel],
@@ -230,12 +230,12 @@ impl Runner {
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        // What cannot be removed stays among the system's temporary files.
+        // A file that cannot be removed stays among the system's temporary files.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// What kind of difference it is: its words, without what depends on the kernel.
+/// The kind of a difference: its words, without the kernel's own.
 fn class(what: &str) -> String {
     let line = what.lines().next().unwrap_or_default();
     if line.contains(" differ: ") {

@@ -432,7 +432,7 @@ impl Maker {
         Expression::new(Type::Scalar(of), pieces)
     }
 
-    /// What a variant of an enum stands for.
+    /// The number of an enum's variant.
     fn of_enumeration(&mut self, of: Scalar, depth: usize) -> Expression {
         if self.enumerations.is_empty() {
             return self.cases(of, depth);

@@ -44,7 +44,7 @@ impl Maker {
             "#[derive(Clone, Copy, KernelData)]\n#[kernel_data(crate = quipu_kernel)]\n#[repr(C)]\nstruct {name}{body}\n"
         );
         if is_data {
-            // How the tests make one of bytes.
+            // The code by which the tests make one of bytes.
             let list: Vec<String> = fields
                 .iter()
                 .map(|(field, of)| format!("{field}: {}", of.name()))
@@ -111,7 +111,7 @@ impl Maker {
                 parameters.push(Argument::Value(of));
             }
         }
-        // What is known of a slice: the number of its elements, and these in order.
+        // The contents of a slice: the number of its elements, and these in order.
         let mut body = Block::default();
         for (parameter, written) in parameters.iter().zip(&list) {
             if let Argument::Slice(of) = parameter {

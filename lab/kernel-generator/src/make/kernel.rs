@@ -8,11 +8,11 @@ use crate::types::{Scalar, Type};
 /// The extents of a view, and how far its rows are apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many of the extents there are.
+    /// The number of the extents.
     pub dimensions: usize,
     /// Elements along each dimension.
     pub extent: [usize; 3],
-    /// How far neighbours along the last dimension but one are apart.
+    /// The distance of neighbours along the last dimension but one.
     pub apart: usize,
 }
 
@@ -33,7 +33,7 @@ impl Shape {
         &self.extent[..self.dimensions]
     }
 
-    /// How far neighbours along each dimension are apart.
+    /// The distance of neighbours along each dimension.
     #[must_use]
     pub fn strides(&self) -> Vec<usize> {
         let mut strides = vec![1; self.dimensions];
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// How a parameter is passed.
+/// The way of passing a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
     /// By value.
@@ -99,12 +99,12 @@ pub struct Parameter {
     pub of: Type,
     /// As it is written.
     pub type_name: String,
-    /// How it is passed.
+    /// The way of passing it.
     pub passing: Passing,
 }
 
 impl Parameter {
-    /// Whether it is a float, or its elements are.
+    /// True if it is a float, or its elements are.
     pub(crate) fn has_floats(&self) -> bool {
         matches!(self.of, Type::Scalar(of) if of.is_float())
     }
@@ -122,7 +122,7 @@ pub struct Function {
 /// A kernel, with all that it needs.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What it was made of.
+    /// Its seed.
     pub seed: u64,
     /// Its name.
     pub name: String,
@@ -134,13 +134,13 @@ pub struct Kernel {
     pub parameters: Vec<Parameter>,
     /// Its body.
     pub body: Block,
-    /// Whether it has barriers.
+    /// True if it has barriers.
     pub is_block: bool,
-    /// Whether its indices have to be of 64 bits.
+    /// True if its indices have to be of 64 bits.
     pub is_wide: bool,
-    /// Whether it may fail.
+    /// True if it may fail.
     pub may_fail: bool,
-    /// Whether what it writes may depend on which elements a thread has, and in which order.
+    /// True if what it writes may depend on which elements a thread has, and in which order.
     pub is_ordered: bool,
     /// Blocks, threads, elements: each along all dimensions of the grid.
     pub division: [Vec<usize>; 3],
@@ -248,7 +248,7 @@ impl Maker {
             self.define(&name, of.clone(), false);
             add(name, of, Passing::Value);
         }
-        // What is in memory is of one size everywhere.
+        // Types in memory have one size everywhere.
         let mut input = None;
         for at in 0..1 + self.random.below(3) {
             let (name, of) = (format!("x{at}"), self.any_data());
@@ -462,7 +462,7 @@ impl Maker {
         let (variables, closures) = (self.variables.clone(), self.closures.clone());
         let (counters, inputs) = (self.counters.clone(), self.inputs.clone());
         if is_block {
-            // What is passed is the same for all threads.
+            // Arguments are the same for all threads.
             self.variables
                 .retain(|variable| variable.name.starts_with('u'));
             self.closures.clear();

@@ -195,7 +195,7 @@ impl Maker {
         let of = Type::Scalar(element);
         let name = &array.name;
         if array.is_mutable && self.random.chance(50) {
-            // What is gone through is borrowed.
+            // The iterated value is borrowed.
             let from = self.random.below(length);
             let over = *self.random.pick(&[0, 1, 2]);
             let all = self.variables.clone();
@@ -221,7 +221,7 @@ impl Maker {
         let is_by_value = self.random.chance(40);
         let all = self.variables.clone();
         if !is_by_value {
-            // What is gone through is borrowed, and not changed.
+            // The iterated value is borrowed, and not changed.
             for variable in &mut self.variables {
                 variable.is_mutable &= variable.name != *name;
             }

@@ -34,7 +34,7 @@ struct Structure {
     /// Its fields; those of a tuple struct are called by their numbers.
     fields: Vec<(String, Scalar)>,
     is_tuple: bool,
-    /// Whether it lies in memory the same everywhere.
+    /// True if it lies in memory the same everywhere.
     is_data: bool,
 }
 
@@ -53,7 +53,7 @@ struct Callable {
     result: Scalar,
 }
 
-/// What a device function takes.
+/// A parameter of a device function.
 #[derive(Clone, Debug)]
 enum Argument {
     Value(Scalar),
@@ -61,13 +61,13 @@ enum Argument {
     Slice(Scalar),
 }
 
-/// What can be left or gone on with.
+/// Loops that can be left or continued.
 #[derive(Clone, Debug)]
 struct LoopScope {
     label: Option<String>,
     /// Neither `continue` nor a `break` without a label are for blocks, nor a `break` without a value for loops with one.
     is_plain: bool,
-    /// Whether a `break` may leave it.
+    /// True if a `break` may leave it.
     is_left: bool,
 }
 
@@ -82,33 +82,33 @@ pub(crate) struct Maker {
     structures: Vec<Structure>,
     enumerations: Vec<Enumeration>,
     functions: Vec<Callable>,
-    /// What is read: slices.
+    /// Inputs: slices.
     inputs: Vec<(String, Scalar)>,
-    /// What is read: slices of structs, enums and arrays.
+    /// Inputs: slices of structs, enums and arrays.
     aggregates: Vec<(String, Type)>,
-    /// What is read: views, with their dimensions.
+    /// Inputs: views, with their dimensions.
     views: Vec<(String, Scalar, usize)>,
     /// A small `usize` in scope, if there is one.
     counters: Vec<String>,
     loops: Vec<LoopScope>,
     /// Of the grid.
     dimensions: usize,
-    /// What a `return` gives, where there may be one.
+    /// The value of a `return`, where there may be one.
     returns: Option<Type>,
     names: usize,
-    /// How many loops there are around.
+    /// The number of loops around.
     depth: usize,
-    /// How many indices what is written is inside of.
+    /// The number of indices around the code that is written.
     indices: usize,
-    /// How much may still be written.
+    /// The budget of statements and expressions that is left.
     budget: usize,
-    /// Whether `usize` and `isize` are used for more than indices; then they are of 64 bits.
+    /// True if `usize` and `isize` are used for more than indices; then they are of 64 bits.
     wide: bool,
-    /// Whether divisions and indices may fail.
+    /// True if divisions and indices may fail.
     faults: bool,
-    /// Whether elements may see whose they are, and leave something for the next.
+    /// True if elements may see whose they are, and leave something for the next.
     is_ordered: bool,
-    /// Whether there is an accelerator to ask.
+    /// True if there is an accelerator to ask.
     has_accelerator: bool,
     /// Variables that all threads of a block change together, for the rounds of loops around barriers and between them.
     agreed: Vec<(String, Scalar)>,
@@ -116,7 +116,7 @@ pub(crate) struct Maker {
     rounds: Vec<String>,
     /// Device functions with barriers.
     waiting: Vec<Callable>,
-    /// How many barriers may still be written.
+    /// The number of barriers that may still be written.
     barriers: usize,
     /// What the threads of a block count in, with the method that they do it by.
     counted: Vec<(Parameter, &'static str)>,
@@ -124,7 +124,7 @@ pub(crate) struct Maker {
     scattered: Vec<(String, Type, usize)>,
 }
 
-/// What is in scope, to be gone back to.
+/// The variables in scope, to be restored later.
 struct Scope {
     variables: usize,
     closures: usize,

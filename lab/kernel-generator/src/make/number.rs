@@ -353,7 +353,7 @@ fn is_comparison(sign: &str) -> bool {
     matches!(sign, "==" | "!=" | "<" | "<=" | ">" | ">=")
 }
 
-/// Whether there are statements in an expression.
+/// True if there are statements in an expression.
 fn has_block(pieces: &[Piece]) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(_) => false,
@@ -375,7 +375,7 @@ pub(super) fn converted(value: String, from: Scalar, to: Scalar) -> String {
     format!("({value}{}", conversion(from, to))
 }
 
-/// What ends a conversion.
+/// The end of a conversion.
 fn conversion(from: Scalar, to: Scalar) -> String {
     let name = to.name();
     if from.is_half() || to.is_half() {

@@ -144,12 +144,12 @@ impl Maker {
         result
     }
 
-    /// What all threads of a block answer alike.
+    /// Values that are the same for all threads of a block.
     fn agreed_condition(&mut self) -> Expression {
         self.agreed(|this| this.scalar(Scalar::Bool, 2))
     }
 
-    /// What all threads of the grid answer alike: they are passed it.
+    /// Values that are the same for all threads of the grid: arguments.
     fn condition_of_all(&mut self) -> Expression {
         self.agreed(|this| {
             this.variables

@@ -83,14 +83,14 @@ impl Kernel {
         all.find(|one| one.passing == Passing::Read(length))
     }
 
-    /// How large it is: statements and expressions.
+    /// Its size: statements and expressions.
     #[must_use]
     pub fn size(&self) -> usize {
         let functions: usize = self.functions.iter().map(|one| tree::size(&one.body)).sum();
         functions + tree::size(&self.body)
     }
 
-    /// What the tests know of it, as an item of Rust.
+    /// Its description for the tests, as an item of Rust.
     #[must_use]
     pub fn case(&self) -> String {
         let (mut given, mut bound, mut passed, mut kept) =

@@ -379,7 +379,7 @@ pub fn texts() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// What warps do: `y: mut [u32]`, eight results per thread.
+/// The functions of warps: `y: mut [u32]`, eight results per thread.
 #[must_use]
 pub fn warps() -> Module {
     use WarpOperation as W;

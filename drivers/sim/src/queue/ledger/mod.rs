@@ -37,35 +37,13 @@ mod jobs;
 use crate::engine::{CommandId, Completion, Configuration, KernelId, Notice, StatusSlot, Unit};
 use crate::program::Kernels;
 use quipu_scheduler::driver::{CommandRef, DomainWait, Submission};
+use quipu_scheduler::hash::NumberHash;
 use quipu_scheduler::{Command, Error, EventId, Priority};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 
 pub(crate) use jobs::{Ending, Job, NoMemory};
 
-type Map<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
-
-/// Hashes numbers that nobody picks to collide: ours, and those of events.
-#[derive(Default)]
-struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // Fibonacci hashing (Knuth, 1973); the map looks at the highest and the lowest bits.
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
+type Map<K, V> = HashMap<K, V, NumberHash>;
 
 /// A wait within the domain.
 #[derive(Clone, Copy, Debug)]

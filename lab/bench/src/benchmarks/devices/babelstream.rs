@@ -63,7 +63,7 @@ fn modes(target: &Target) -> &'static [Completion] {
     }
 }
 
-/// What the arrays hold.
+/// The contents of the arrays.
 trait Streamed: Float + SharedElement + Item + Element + bytemuck::Pod {
     fn argument(self) -> Argument;
 }
@@ -147,7 +147,7 @@ struct ByHand {
     launches: [Launch; 5],
     arrays: [Memory; 3],
     sums: Memory,
-    /// What is copied.
+    /// The data of a copy.
     spare: [Memory; 2],
 }
 

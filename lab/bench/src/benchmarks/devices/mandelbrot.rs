@@ -108,7 +108,7 @@ fn one(
         let escape = kernels::escape(left, bottom, step, width, limit, steps.overwrite());
         queue.post_launch(points, escape)
     };
-    // How many steps there are to count by.
+    // The number of steps to count by.
     launch(&mut steps).doing("enqueueing a command")?;
     let found = queue.read(&steps).and_then(quipu::Pending::wait);
     let found = found.doing("reading a buffer")?;

@@ -74,7 +74,7 @@ pub(super) fn numbers(seed: u32, count: usize) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Whether two numbers are the same but for rounding.
+/// True if two numbers are the same but for rounding.
 pub(super) fn near(expected: f64, found: f64, relative: f64) -> bool {
     (expected - found).abs() <= relative * expected.abs().max(1.0)
 }

@@ -21,18 +21,18 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::time::Instant;
 
-/// How much of the same by hand they may take together.
+/// The largest ratio of all together to the same by hand.
 const BY_HAND: f64 = 1.05;
-/// How much of one after the other, where they overlap: three that take as long.
+/// The largest share of the time one after the other, where three equally long ones overlap.
 const OVERLAP: f64 = 0.5;
-/// How much of one of them small kernels may take together.
+/// The largest ratio of small kernels together to one of them.
 const TOGETHER: f64 = 1.15;
-/// How many kernels run side by side.
+/// The number of kernels that run side by side.
 const KERNELS: usize = 8;
 /// Threads of each: a block.
 const THREADS: usize = 256;
 
-/// What goes up, and what comes down.
+/// The data that goes up, and the data that comes down.
 const UP: u8 = 1;
 const DOWN: u8 = 2;
 
@@ -50,7 +50,7 @@ pub(in crate::benchmarks) fn run(
     Ok(())
 }
 
-/// What runs side by side.
+/// The work that runs side by side.
 struct Three {
     queues: [Queue; 3],
     up: Buffer<u8>,
@@ -184,7 +184,7 @@ impl ByHand {
         Ok(started.elapsed().as_secs_f64() * 1e3)
     }
 
-    /// Whether all is where it should be.
+    /// True if all is where it should be.
     fn is_right(&mut self, bytes: usize, threads: usize) -> RawResult<bool> {
         let went_up: Vec<u8> = download(&mut *self.up, self.to, bytes)?;
         let worked: Vec<f32> = download(&mut *self.kernel, self.worked, threads)?;
@@ -194,7 +194,7 @@ impl ByHand {
     }
 }
 
-/// Whether a kernel's numbers have come to 2.
+/// True if a kernel's numbers have come to 2.
 fn has_settled(numbers: &[f32]) -> bool {
     numbers.iter().all(|&number| (number - 2.0).abs() < 1e-3)
 }

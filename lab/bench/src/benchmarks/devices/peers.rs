@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// The least share of `cuMemcpyPeerAsync`'s rate.
 const SHARE: f64 = 0.9;
-/// How much faster two are than one, at least.
+/// The smallest ratio of two to one.
 const FASTER: f64 = 1.9;
 
 /// The benchmark `device-peers`.

@@ -69,7 +69,7 @@ impl<'a> Side<'a> {
         Side { share, ..self }
     }
 
-    /// How often it was enqueued.
+    /// The number of times that it was enqueued.
     pub(super) fn count(&self) -> u64 {
         self.count.get()
     }
@@ -86,13 +86,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What is compared, and how it is called.
+/// The comparison, and its name.
 pub(super) struct Comparison<'a> {
     /// The row's case.
     pub(super) case: &'a str,
-    /// What is counted, per second.
+    /// The unit that is counted, per second.
     pub(super) unit: &'a str,
-    /// How much of that one launch does: 1e9 bytes are 1 of the unit `GB/s`.
+    /// The number of units of one launch: 1e9 bytes are 1 of the unit `GB/s`.
     pub(super) amount: f64,
 }
 
@@ -165,13 +165,13 @@ pub(super) fn mean(
     Ok(started.elapsed().as_secs_f64() * 1e6 / times as f64)
 }
 
-/// How often something that has taken so long once is repeated: a thousand times, if that does not take minutes.
+/// The number of times that something that has taken so long once is repeated: a thousand times, if that does not take minutes.
 pub(super) fn times(session: &Session<'_>, once: Duration) -> usize {
     let (seconds, most) = session.scale().choose((1.0, 1000), (0.02, 1000), (0.0, 2));
     ((seconds / once.as_secs_f64().max(1e-9)) as usize).clamp(1, most)
 }
 
-/// How many are enqueued back to back, so that a run takes long enough to be timed. Compiles what has to be compiled.
+/// The number of launches that are enqueued back to back, so that a run takes long enough to be timed. Compiles what has to be compiled.
 fn repeats(session: &Session<'_>, ours: &mut Side<'_>) -> Result<usize, BenchError> {
     ours.seconds(1)?;
     let seconds = ours.seconds(1)?.max(1e-9);

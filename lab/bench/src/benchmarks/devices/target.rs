@@ -6,7 +6,7 @@ use crate::harness::{Report, Session};
 use crate::reference::raw::{self, Raw, RawResult};
 use quipu::{Completion, Context, Device, DeviceKind, Platform, Queue, QueueOptions};
 
-/// What a benchmark needs of a device if the user chose none.
+/// The requirements of a benchmark on a device, if the user chose none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     /// Nothing.
@@ -124,12 +124,12 @@ impl Target {
         self.device.properties().multiprocessors as usize
     }
 
-    /// Whether it is the processor's cores, with our pool of threads.
+    /// True if it is the processor's cores, with our pool of threads.
     pub(super) fn is_pool(&self) -> bool {
         self.device.driver_name() == "cpu"
     }
 
-    /// Whether many threads side by side are what it is fast with.
+    /// True if many threads side by side are what it is fast with.
     pub(super) fn is_wide(&self) -> bool {
         self.device.kind() == DeviceKind::Gpu
     }
@@ -155,7 +155,7 @@ impl Target {
         raw::open(&queue)
     }
 
-    /// What hand-written code gives, or a note of why there is none. What a benchmark itself does wrong is an error.
+    /// The result of hand-written code, or a note of why there is none. A fault of the benchmark itself is an error.
     pub(super) fn or_note<T>(&self, made: RawResult<T>, report: &mut Report) -> Option<T> {
         match made {
             Ok(made) => Some(made),
@@ -170,7 +170,7 @@ impl Target {
     }
 }
 
-/// How large the problems of a comparison are.
+/// The sizes of a comparison's problems.
 pub(super) struct Sizes {
     /// On a GPU; with `--quick` the first alone.
     pub(super) gpu: [usize; 3],

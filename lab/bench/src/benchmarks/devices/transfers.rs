@@ -9,13 +9,13 @@ use quipu::{Buffer, Completion, DeviceKind, HostView, Pinned, Queue};
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// What is moved.
+/// The data of a transfer.
 const VALUE: u8 = 0xA5;
 /// About how many seconds a sample takes: there are hundreds of them.
 const SAMPLE: f64 = 0.03;
 /// The most transfers of a sample.
 const MOST: usize = 100;
-/// How much faster than the interface's pageable transfers ours are to be.
+/// The smallest ratio of our transfers to the interface's pageable ones.
 const FASTER: f64 = 2.0;
 
 /// The benchmark `device-transfers`.

@@ -86,7 +86,7 @@ fn module() -> Module {
     ModuleBuilder::new().finish(f.kernel(1))
 }
 
-/// What a node has natively.
+/// The native kernels of a node.
 pub(super) fn makers() -> HashMap<Name, Maker> {
     let maker: Maker = Arc::new(|_| Ok(Box::new(Add)));
     let name = native_name(&module());

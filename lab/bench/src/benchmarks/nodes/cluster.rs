@@ -28,7 +28,7 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-/// What a node offers.
+/// The offer of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Offer {
     /// So many workers on this machine's cores.
@@ -76,7 +76,7 @@ impl FromStr for Offer {
     }
 }
 
-/// What nodes are to offer, one each.
+/// The offers of nodes, one each.
 #[derive(Debug)]
 pub(super) struct Set {
     /// For the device column.
@@ -186,7 +186,7 @@ fn first(session: &Session<'_>, name: &str, mut offers: Vec<Offer>) -> Result<Se
 }
 
 impl Set {
-    /// Whether many threads side by side are what its devices are fast with.
+    /// True if many threads side by side are what its devices are fast with.
     pub(super) fn is_wide(&self) -> Result<bool, BenchError> {
         let is_gpu = |device: &Device| device.kind() == DeviceKind::Gpu;
         Ok(match &self.offers[..] {
@@ -233,11 +233,11 @@ fn source(options: SourceOptions) -> Result<Option<Device>, BenchError> {
     Ok(platform.devices().first().cloned())
 }
 
-/// What a node has natively.
+/// The native kernels of a node.
 struct Own {
     /// The product, and what brings its inputs.
     kernels: Kernels,
-    /// What adds one.
+    /// The kernel that adds one.
     add: HashMap<Name, Maker>,
 }
 
@@ -299,7 +299,7 @@ pub fn serve_session(offer: &str) -> Result<std::convert::Infallible, BenchError
     }
 }
 
-/// How a node starts a process for a session, and what it offers there.
+/// The way in which a node starts a session's process, and its offer there.
 #[cfg(target_os = "linux")]
 fn spawn(arguments: &[std::ffi::OsString], offer: &Offer) -> Result<quipu_node::Spawn, BenchError> {
     let (mut offered, mut environment) = (offer.clone(), Vec::new());

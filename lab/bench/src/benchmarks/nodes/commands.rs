@@ -6,9 +6,9 @@ use crate::harness::{Contender, Gate, Report, Row, Session, median};
 use crate::reference::network::{Pair, Way};
 use std::time::Instant;
 
-/// How much longer than TLS alone a command may take.
+/// The largest ratio of a command to TLS alone.
 const LIMIT: f64 = 1.5;
-/// What a command of a chain may take, in microseconds.
+/// The most microseconds of a command of a chain.
 const EACH: f64 = 1.0;
 /// Bytes of a short command, and of its end, as TLS gets them.
 const COMMAND: usize = 144;

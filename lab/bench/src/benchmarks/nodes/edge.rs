@@ -31,7 +31,7 @@ const PART: f64 = 0.1;
 /// Bytes that ask for a frame.
 const WORDS: usize = 96;
 
-/// What a run took, for each frame.
+/// The time of a run, for each frame.
 #[derive(Default)]
 struct Took {
     kibibytes: Vec<f64>,
@@ -106,7 +106,7 @@ pub(in crate::benchmarks) fn stream_edge(
             Gate::at_most(what("KiB/frame"), smaller, PART, "x"),
         ];
         report.gates.extend(gates);
-        // What nodes' sessions use is none of the client's, where they have processes of their own.
+        // Sessions with processes of their own use no time of the client.
         if session.options.sessions.is_some() && cfg!(target_os = "linux") {
             let used: Vec<&[f64]> = took.iter().map(|took| &took.processor[..]).collect();
             rows(session, report, shape.name, "ms of a core/frame", &used);
@@ -150,7 +150,7 @@ fn rows(
     report.rows[first].ratio.unwrap_or(f64::NAN)
 }
 
-/// What this process has had of processors, but for the network's part.
+/// The processor time of this process, without the network's part.
 fn own_time(network: &Paced) -> Duration {
     let all = Usage::now().map_or(Duration::ZERO, |usage| usage.processor);
     all.saturating_sub(network.processor())
@@ -181,7 +181,7 @@ impl Edge {
             straight: nodes.together(&ways[0])?,
             around: nodes.apart(&ways[0])?,
             network,
-            // What a frame has as pixels, which no sensible JPEG exceeds.
+            // The frame's bytes as pixels, which no sensible JPEG exceeds.
             room: (width * height * 3) as usize,
             _nodes: nodes,
         })
@@ -264,7 +264,7 @@ impl Stream {
         self.decoder.read(&self.shape)?.wait()
     }
 
-    /// Whether what came last is a picture to its last byte.
+    /// True if what came last is a picture to its last byte.
     fn is_whole(&self) -> quipu::Result<bool> {
         let used = self.camera.read(&self.size)?.wait()?[0] as usize;
         let frame = self.bytes.get(..used);

@@ -24,7 +24,7 @@ use std::time::Instant;
 const PART: f64 = 0.9;
 /// Bytes that say what is to be done, and that it is.
 const WORDS: usize = 96;
-/// What TLS or TCP alone sends at once.
+/// The number of bytes that TLS or TCP alone sends at once.
 const PIECE: usize = 64 << 20;
 /// Bits in a second on each cable of the network that is made.
 const RATE: u64 = 1_000_000_000;
@@ -64,7 +64,7 @@ pub(in crate::benchmarks) fn distributed_matmul(
     Ok(())
 }
 
-/// What the matrices are, in panels of rows, each for one of several.
+/// The matrices, in panels of rows, each for one of several.
 struct Inputs {
     n: usize,
     left: Vec<Arc<Vec<f32>>>,
@@ -117,7 +117,7 @@ struct Site {
     panels: Vec<Panel>,
 }
 
-/// What one device has.
+/// The part of one device.
 struct Panel {
     queue: Queue,
     a: Buffer<f32>,
@@ -233,7 +233,7 @@ impl Site {
         Ok(started.elapsed().as_secs_f64())
     }
 
-    /// What was collected, row after row.
+    /// The collected matrix, row after row.
     fn product(&self) -> impl Iterator<Item = f32> {
         self.panels
             .iter()
@@ -283,7 +283,7 @@ fn one(
     for site in [&mut nodes, &mut node, &mut local, &mut alone] {
         site.forget()?;
         site.distribute(&inputs)?;
-        // What has to be compiled is.
+        // Compiles the kernels.
         site.multiply()?;
     }
     let nodes_are = counted(count, "node");
@@ -359,7 +359,7 @@ fn one(
     let (sent, back) = (2 * inputs.bytes(), inputs.bytes());
     for (what, bytes, is_read) in [("distributing", sent, false), ("collecting", back, true)] {
         if is_read {
-            // What was distributed last is what is multiplied now.
+            // The matrices that were distributed last are multiplied now.
             nodes.forget()?;
             nodes.multiply()?;
         }

@@ -49,10 +49,10 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a handshake may take.
+/// The longest time of a handshake.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How errors say what was being done.
+/// The operation's name in errors.
 trait Doing<T> {
     fn doing(self, what: &str) -> Result<T, BenchError>;
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// Which part of what TLS alone moves large transfers are to move.
 const PART: f64 = 0.9;
-/// How much longer than TLS alone a small read may take.
+/// The largest ratio of a small read to TLS alone.
 const LIMIT: f64 = 1.3;
 /// Bytes that say what is to be done, and that it is.
 const WORDS: usize = 96;

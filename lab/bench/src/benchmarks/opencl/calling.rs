@@ -13,7 +13,7 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
-/// What is called. The names are those of cases.
+/// The calls, by the names of cases.
 pub(super) const CALLS: &[&str] = &[
     "chain-in-order",
     "chain-out-of-order",

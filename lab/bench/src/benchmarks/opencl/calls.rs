@@ -16,14 +16,14 @@ use std::collections::BTreeSet;
 /// Calls that are measured in the same rounds, for their figures stand beside each other.
 struct Group {
     calls: &'static [&'static str],
-    /// How many of each are made in a run.
+    /// The number of each that a run makes.
     counts: [usize; 3],
-    /// What one of them is.
+    /// The kind of one of them.
     unit: &'static str,
     promise: Promise,
 }
 
-/// What is promised of a group.
+/// The promise of a group.
 #[derive(Clone, Copy, Debug)]
 enum Promise {
     /// So many nanoseconds at most, for each call.
@@ -184,7 +184,7 @@ fn first(player: &mut Player, group: &Group, scale: Scale) -> Result<(), BenchEr
         .try_for_each(|call| player.call(call, count).map(|_| ()))
 }
 
-/// What is promised of a group's calls, of which each player has samples, ours first.
+/// The promise of a group's calls, of which each player has samples, ours first.
 fn gates(group: &Group, workers: usize, players: &[(&str, Vec<&[f64]>)]) -> Vec<Gate> {
     let workers = counted(workers, "worker");
     let [(_, ours), peers @ ..] = players else {

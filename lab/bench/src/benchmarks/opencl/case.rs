@@ -2,7 +2,7 @@
 
 use crate::harness::Scale;
 
-/// What the numbers in a memory object are.
+/// The kind of the numbers in a memory object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Float,
@@ -62,7 +62,7 @@ pub(super) struct Case {
     pub(super) apart: f64,
 }
 
-/// How far floating-point results are apart where sums are made in another order.
+/// The largest difference of floating-point results whose sums have another order.
 const TOLERANCE: f64 = 1e-4;
 
 impl Case {
@@ -111,7 +111,7 @@ impl Case {
         Case { apart, ..self }
     }
 
-    /// What kernels write.
+    /// The output of kernels.
     pub(super) fn results(&self) -> impl Iterator<Item = (usize, &Data)> {
         let memory = self.memory.iter().enumerate();
         memory.filter_map(|(index, given)| match given {

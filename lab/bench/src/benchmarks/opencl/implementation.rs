@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// How long an answer may take: a launch that never ends is told of, and its process ended.
+/// The longest time of an answer. A launch that never ends is reported, and its process ended.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// An implementation, and how a process is told to use it.
 #[derive(Clone, Debug)]
 pub(super) struct Implementation {
     pub(super) name: &'static str,
-    /// What is in its platform's name.
+    /// A part of its platform's name.
     platform: &'static str,
     /// A folder that names its library for the loader.
     vendors: PathBuf,
@@ -171,7 +171,7 @@ impl Player {
         self.seconds(&format!("call {name} {count}"))
     }
 
-    /// What it has written.
+    /// Its output.
     pub(super) fn read(&mut self) -> Result<Vec<u8>, BenchError> {
         let answer = self.ask("read")?;
         let count = answer.parse();

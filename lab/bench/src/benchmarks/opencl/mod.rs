@@ -185,7 +185,7 @@ pub(super) fn run(session: &Session<'_>, report: &mut Report) -> Result<(), Benc
     Ok(())
 }
 
-/// What is promised of the ratios to each peer.
+/// The promise of the ratios to each peer.
 fn gates(workers: usize, ratios: &[(&'static str, Vec<(f64, &'static str)>)]) -> Vec<Gate> {
     let mut gates = Vec::new();
     for (peer, ratios) in ratios {
@@ -236,7 +236,7 @@ fn verify(
     Ok(())
 }
 
-/// Where two results are further apart than the case allows.
+/// A place at which two results differ by more than the case allows.
 fn difference(case: &Case, one: &[u8], other: &[u8]) -> Option<String> {
     let mut start = 0;
     for (index, data) in case.results() {

@@ -22,7 +22,7 @@ use std::io::{self, BufRead, Write};
 use std::ptr::{null, null_mut};
 use std::time::Instant;
 
-/// How answers begin.
+/// The beginning of answers.
 pub(super) const ANSWER: &str = "opencl-kernels: ";
 
 /// Serves the platform of this name until there is no more input.
@@ -168,7 +168,7 @@ impl Device {
         Ok((loaded, seconds))
     }
 
-    /// What the compiler says.
+    /// The compiler's messages.
     fn log(&self, program: cl_program, code: cl_int) -> String {
         let log = cl3::program::CL_PROGRAM_BUILD_LOG;
         let log = cl3::program::get_program_build_info(program, self.device, log);

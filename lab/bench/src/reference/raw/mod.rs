@@ -1,6 +1,6 @@
 //! A device's own interface, without Quipu: OpenCL or CUDA, from the library that the system has when the program runs.
 //!
-//! What benchmarks compare with is what a careful programmer writes: kernels compiled and arguments set beforehand, one
+//! Benchmarks compare with careful code by hand: kernels compiled and arguments set beforehand, one
 //! in-order queue (a stream), no futures. [`open`] gives the interface of the device that a queue of ours is on, so both
 //! sides run on the same one, with memory, queue and programs of their own.
 //!
@@ -43,7 +43,7 @@ pub enum RawError {
     Compile(String),
 }
 
-/// What a call gives.
+/// The result of a call.
 pub type RawResult<T> = Result<T, RawError>;
 
 /// A language that kernels are written in by hand.
@@ -119,7 +119,7 @@ pub struct Memory(usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch(usize);
 
-/// What a kernel is passed.
+/// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
     /// A pointer to memory of the device.
@@ -132,7 +132,7 @@ pub enum Argument {
     F64(f64),
 }
 
-/// How a thread finds out that what it enqueued is over.
+/// The way in which a thread finds out that its commands are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// By the interface's own wait: `clFinish`, `cuStreamSynchronize`.
@@ -144,7 +144,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// What it is called in the column of references.
+    /// Its name in the column of references.
     pub fn name(self) -> &'static str {
         match self {
             Waiting::Synchronise => "synchronise",
@@ -168,7 +168,7 @@ pub enum Way {
 /// Handles are those that this queue gave; others are an error or a panic. What is enqueued goes on when the queue is
 /// dropped; memory and programs are freed then, after it.
 pub trait Raw {
-    /// What its kernels are written in.
+    /// The language of its kernels.
     fn language(&self) -> Language;
 
     /// So many bytes, undefined.
@@ -204,7 +204,7 @@ pub trait Raw {
     /// Compiles the hand-written kernels, if they are not yet, and sets the arguments of one.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// The compiler's messages.
     fn prepare(&mut self, kernel: &str, grid: Grid, arguments: &[Argument]) -> RawResult<Launch>;
 
     /// Enqueues a launch.
@@ -303,7 +303,7 @@ pub fn download<T: bytemuck::Pod>(
     Ok(elements)
 }
 
-/// What the runtime says of its own native calls.
+/// The runtime's message about its own native calls.
 fn ours<T>(result: quipu::Result<T>) -> RawResult<T> {
     result.map_err(|error| RawError::Absent(format!("its driver gives no native queue: {error}")))
 }

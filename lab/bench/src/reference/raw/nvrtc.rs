@@ -22,7 +22,7 @@ type Destroy = unsafe extern "C" fn(*mut Object) -> c_int;
 
 /// The usual names of the library.
 const NAMES: [&str; 3] = ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"];
-/// Where a toolkit is that the loader does not know.
+/// The place of a toolkit that the loader does not know.
 const FOLDERS: [&str; 2] = [
     "/usr/local/cuda/lib64",
     "/usr/local/cuda/targets/x86_64-linux/lib",

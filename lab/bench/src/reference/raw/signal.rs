@@ -1,4 +1,4 @@
-//! What a callback wakes a thread with.
+//! A signal by which a callback wakes a thread.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl Signal {
         })
     }
 
-    /// What the callback is handed: given back to [`raise`](Signal::raise), or to [`Arc::from_raw`].
+    /// The callback's argument: given back to [`raise`](Signal::raise), or to [`Arc::from_raw`].
     pub(super) fn handed(self: &Arc<Self>) -> *mut c_void {
         Arc::into_raw(self.clone()).cast_mut().cast()
     }

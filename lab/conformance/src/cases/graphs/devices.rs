@@ -20,7 +20,7 @@ fn over_devices(fixture: &dyn Fixture) {
     let queues: Vec<Queue> = (0..scene.stage.devices.len())
         .map(|device| scene.stage.queue_on(device, OUT_OF_ORDER))
         .collect();
-    // What one leaves, the next takes on.
+    // Each takes on the state that the one before left.
     for (n, queue) in (0..).zip(queues.iter().chain(&queues)) {
         scene.fold(queue, &a, n);
     }

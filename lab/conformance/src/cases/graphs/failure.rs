@@ -39,7 +39,7 @@ fn a_kernel_that_fails(fixture: &dyn Fixture) {
         let again = launched(&queue, &graph);
         let error = error_of(&launch);
         assert!(matches!(error.kind(), ErrorKind::Kernel { .. }), "{error}");
-        // What it would have written is void.
+        // Its bytes are void.
         assert_caused_by(&again, &launch);
     }
     // Without the kernels that fail, all is well again.
@@ -190,7 +190,7 @@ fn failure_from_before(fixture: &dyn Fixture) {
     });
     scene.fold(&queue, &a, 2);
     let (_stage, graph) = scene.finish();
-    // What it only overwrites may have failed; what it reads may not.
+    // Writers of memory that it only overwrites may have failed; writers of memory that it reads may not.
     let failed = failing(&queue, &[overwrites(&b)], &[]);
     let fine = launched(&queue, &graph);
     failed.wait_over().unwrap();
@@ -315,7 +315,7 @@ fn refused(fixture: &dyn Fixture) {
     let node = other.marker(&queue, &[]).unwrap();
     let error = record(&[], &[node], &queue).unwrap_err();
     assert!(error.to_string().contains("another recording"), "{error}");
-    // What is in use only in part.
+    // A buffer that is in use only in part.
     let size = stage.memory(8);
     memory.set_content_size(Some(size)).unwrap();
     let error = record(&[reads(&memory)], &[], &queue).unwrap_err();

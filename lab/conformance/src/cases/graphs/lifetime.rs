@@ -76,7 +76,7 @@ fn its_driver_ends_with_it(fixture: &dyn Fixture) {
             launched(&queue, &graph);
         }
         queue.wait().unwrap();
-        // What was allocated for a buffer keeps its driver as long.
+        // A buffer's allocation keeps its driver as long.
         drop((stage, graph, a, queue, b));
         for (driver, device) in drivers.iter().zip(0..) {
             // Its own threads let it go when they come to it.

@@ -34,7 +34,7 @@ fn task(queue: &Queue, run: impl FnOnce() -> Result<()> + Send + 'static) -> Eve
         .unwrap()
 }
 
-/// Where a task finds its own event.
+/// The place in which a task finds its own event.
 type Slot = Arc<Mutex<Option<Event>>>;
 
 /// A host task with a label, behind some events.

@@ -160,7 +160,7 @@ fn a_clock_that_panics_in_a_task_leaves_nothing_behind(fixture: &dyn Fixture) {
     struct Broken(AtomicUsize);
     impl Clock for Broken {
         fn now(&self) -> Duration {
-            // Where the wait looks at it again.
+            // The wait looks at it again here.
             if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
                 std::panic::resume_unwind(Box::new("a clock"));
             }

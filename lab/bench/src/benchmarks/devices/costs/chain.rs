@@ -22,7 +22,7 @@ pub(super) fn chain(
     target: &Target,
 ) -> Result<(), BenchError> {
     let kernels = session.scale().choose(10_000, 2_000, 10);
-    // How long a chain has been held back that was known ahead.
+    // The time for which a chain that was known ahead has been held back.
     let ahead = Duration::from_millis(session.scale().choose(500, 500, 0));
     let by_hand = by_hand(target, report);
     let replay = match target.device().driver_name() {

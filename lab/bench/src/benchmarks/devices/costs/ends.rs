@@ -1,4 +1,4 @@
-//! What it takes to launch a kernel and to hear of its end.
+//! The time to launch a kernel and to hear of its end.
 
 use super::super::matmul::MODES;
 use super::super::side::{mean, rows, times};
@@ -13,18 +13,18 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How much longer than by hand a launch and its end may take, in microseconds.
+/// The most microseconds of a launch and its end beyond those by hand.
 const SHORT: f64 = 2.0;
 /// How much later one may hear of the end of a kernel that takes long, in microseconds.
 const LATER: f64 = 5.0;
-/// How long that is: beyond it nobody who waits in callback mode looks any more, but for a while.
+/// That time: beyond it no thread that waits in callback mode looks any more, but for a while.
 const LONG_KERNEL: Duration = Duration::from_micros(2500);
-/// How long a thread sleeps that is woken at once, as after a kernel that takes no time.
+/// The time that a thread sleeps that is woken at once, as after a kernel that takes no time.
 const SOON: Duration = Duration::from_micros(20);
-/// How often its loop goes round at first, to see how long that takes.
+/// The number of times that its loop goes round at first, to see how long that takes.
 const LOOPS: u32 = 100_000;
 
-/// How one hears of a command's end.
+/// The way of hearing of a command's end.
 pub(super) enum Hearing {
     /// A thread waits.
     Wait,
@@ -102,7 +102,7 @@ fn later_awake(runtime: &Runtime, long: Duration) -> Result<f64, BenchError> {
     woken(SOON).and_then(|soon| Ok(woken(long)? - soon))
 }
 
-/// How often the loop of a kernel goes round that takes long.
+/// The number of times that the loop of a kernel goes round that takes long.
 fn loops(session: &Session<'_>, target: &Target) -> Result<u32, BenchError> {
     let counter = Counter::new(target, Completion::Polling)?;
     let mut shortest = Duration::MAX;
@@ -164,7 +164,7 @@ struct Sides {
 }
 
 impl Sides {
-    /// What a launch takes with its end. The case that was measured.
+    /// The time of a launch with its end. The case that was measured.
     fn launch(
         &self,
         session: &Session<'_>,

@@ -27,7 +27,7 @@ use counter::{Counter, by_hand};
 use ends::Hearing;
 use quipu::Completion;
 
-/// How much more than the interface's a call may cost, in microseconds.
+/// The most microseconds of a call beyond the interface's own.
 const ENQUEUE: f64 = 1.0;
 
 /// The benchmark `device-costs`.

@@ -1,13 +1,31 @@
-//! Hashes of numbers that nobody can choose, such as event ids: one multiplication for each number.
+//! Hashes: of bytes, for names that stay; of numbers, for tables.
 
 use std::hash::{BuildHasher, Hasher};
 
-/// See the module.
+/// The 128-bit FNV-1a hash (Fowler, Noll, Vo) of bytes, but on words in place of bytes, and mixed at the end.
+///
+/// It is the same in each process and on each machine.
+#[must_use]
+pub fn of_bytes(bytes: &[u8]) -> u128 {
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let basis = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    let step = |hash: u128, word: u64| (hash ^ u128::from(word)).wrapping_mul(PRIME);
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let rest = rest.iter().map(|byte| u64::from(*byte));
+    let hash = words.chain(rest).fold(basis, step);
+    // A word's upper bits have only reached the hash's upper bits.
+    let mixed = (hash ^ hash >> 64).wrapping_mul(PRIME);
+    mixed ^ mixed >> 64
+}
+
+/// For tables by numbers that nobody can choose, such as event ids: one multiplication for each number.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NumberHash;
+pub struct NumberHash;
 
 /// The hash of the numbers so far.
-pub(crate) struct Multiplied(u64);
+#[derive(Debug)]
+pub struct Multiplied(u64);
 
 impl BuildHasher for NumberHash {
     type Hasher = Multiplied;
@@ -61,5 +79,16 @@ mod tests {
             low.len(),
             high.len()
         );
+    }
+
+    #[test]
+    fn each_bit_of_bytes_changes_their_hash_throughout() {
+        let text = *b"sixteen and five more";
+        for bit in 0..8 * text.len() {
+            let mut other = text;
+            other[bit / 8] ^= 1 << (bit % 8);
+            let differing = of_bytes(&text) ^ of_bytes(&other);
+            assert_ne!(differing as u32, 0, "bit {bit}");
+        }
     }
 }
