@@ -8,6 +8,7 @@
 
 use crate::locked;
 use crate::{LinkError, Result};
+use quipu_threads::Start;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -81,7 +82,7 @@ impl Names {
             if !name.is_asked {
                 let own = address.to_owned();
                 let thread = std::thread::Builder::new().name("quipu-names".to_owned());
-                let asking = thread.spawn(move || self.ask(&own));
+                let asking = thread.start(move || self.ask(&own));
                 asking.map_err(unreachable)?;
                 name.is_asked = true;
             }

@@ -164,6 +164,12 @@ impl Launch<'_> {
                 "it numbers work-items from 2^32 on; launch it in pieces".to_owned(),
             ));
         }
+        if !passed.all_threads.is_empty() {
+            return Err(invalid(
+                "its work-items are no whole number of work-groups; make them a multiple"
+                    .to_owned(),
+            ));
+        }
         if passed.parameters.len() != kinds.len() {
             return Err(invalid(format!(
                 "kernel '{}' takes {} arguments and is passed {}",

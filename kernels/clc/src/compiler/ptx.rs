@@ -195,6 +195,11 @@ fn refuse_missing(module: Module) -> Result<(), Fault> {
             continue;
         }
         let name = name.strip_prefix(library::MATHEMATICS).unwrap_or(&name);
+        // What the work-group passes would replace.
+        let name = match name.starts_with("__q_") {
+            true => "of a sub-group or work-group",
+            false => name,
+        };
         return Err(Fault::Refused(format!(
             "error: function '{}' is not supported on NVIDIA's GPUs by this driver; use the device of NVIDIA's OpenCL \
              (`opencl:0`), or a function that needs no library of the system's",
