@@ -10,7 +10,7 @@ use quipu_device_queue::error::{no_devices, of_call};
 use quipu_device_queue::{Failure, VendorDevice, made_once};
 use quipu_scheduler::error::Result;
 use quipu_scheduler::panics::quietly;
-use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, clock};
+use quipu_scheduler::{DeviceKind, DeviceProperties, Error, MemorySpace, TextFeatures, clock};
 use std::ffi::{CStr, c_char, c_int};
 use std::ops::Range;
 use std::ptr::{NonNull, null_mut};
@@ -391,7 +391,20 @@ impl VendorDevice for Device {
     fn has_device_fence(&self) -> bool {
         true
     }
+
+    /// Those of programs that come as PTX.
+    fn text_features(&self) -> TextFeatures {
+        TextFeatures {
+            doubles: true,
+            wide_atomics: true,
+            vendor_number: Some(NVIDIA),
+            ..TextFeatures::default()
+        }
+    }
 }
+
+/// NVIDIA's number at PCI's registry.
+const NVIDIA: u32 = 0x10de;
 
 impl Device {
     /// Its context and streams.

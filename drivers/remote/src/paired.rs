@@ -11,6 +11,7 @@ use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
 #[cfg(feature = "discovery")]
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, ErrorKind, Result};
+use quipu_threads::Start;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -349,7 +350,7 @@ pub fn moved(folder: &Folder, key: &Key, node: &Node, heard: &Heard) -> Option<N
             }
         };
         let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
-        if let Err(error) = thread.spawn(ask) {
+        if let Err(error) = thread.start(ask) {
             quietly(|| tracing::debug!(%error, "an address is not tried"));
         }
     }
