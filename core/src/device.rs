@@ -1,6 +1,8 @@
 //! Devices: their properties, and the handles that contexts and queues hold.
 
+use crate::access::MAX_MEMORY_BYTES;
 use crate::built_in::BuiltInKernel;
+use crate::check::MAX_GROUPS;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SpaceId;
@@ -91,6 +93,48 @@ pub struct DeviceProperties {
     pub concurrent_commands: u32,
     /// True if every command runs on the thread that enqueues or waits.
     pub caller_runs: bool,
+}
+
+impl DeviceProperties {
+    /// The properties of a device with the host's memory, one multiprocessor and blocks of one thread, without other
+    /// limits.
+    ///
+    /// A driver sets its own with it, and compiles on when Quipu adds a property:
+    ///
+    /// ```
+    /// use quipu_scheduler::{DeviceKind, DeviceProperties, MemorySpace};
+    ///
+    /// let properties = DeviceProperties {
+    ///     memory: MemorySpace::Own(0),
+    ///     global_memory: 1 << 30,
+    ///     ..DeviceProperties::new(DeviceKind::Accelerator, "the first")
+    /// };
+    /// assert_eq!(properties.multiprocessors, 1);
+    /// ```
+    #[must_use]
+    pub fn new(kind: DeviceKind, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            vendor: String::new(),
+            multiprocessors: 1,
+            max_grid_blocks: [MAX_GROUPS; 3],
+            max_grid_block_count: MAX_GROUPS,
+            max_block_threads: [1; 3],
+            max_block_thread_count: 1,
+            max_thread_elements: [u64::MAX; 3],
+            max_thread_element_count: u64::MAX,
+            shared_memory_per_block: 0,
+            global_memory: MAX_MEMORY_BYTES,
+            max_buffer: MAX_MEMORY_BYTES,
+            warp_sizes: vec![1],
+            clock_mhz: None,
+            memory: MemorySpace::Host,
+            domain: None,
+            concurrent_commands: 1,
+            caller_runs: false,
+        }
+    }
 }
 
 /// A way to split a device.

@@ -95,25 +95,8 @@ fn what_is_handed_over_is_flushed_after_that() {
 
 fn properties(name: &str) -> Vec<DeviceProperties> {
     vec![DeviceProperties {
-        name: name.to_owned(),
-        kind: DeviceKind::Accelerator,
-        vendor: "the test".to_owned(),
-        multiprocessors: 1,
-        max_grid_blocks: [1; 3],
-        max_grid_block_count: 1,
-        max_block_threads: [1; 3],
-        max_block_thread_count: 1,
-        max_thread_elements: [1; 3],
-        max_thread_element_count: 1,
-        shared_memory_per_block: 0,
-        global_memory: 0,
-        max_buffer: 0,
-        warp_sizes: vec![1],
-        clock_mhz: None,
-        memory: MemorySpace::Host,
         domain: Some(0),
-        concurrent_commands: 1,
-        caller_runs: false,
+        ..DeviceProperties::new(DeviceKind::Accelerator, name)
     }]
 }
 

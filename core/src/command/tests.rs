@@ -37,25 +37,8 @@ unsafe impl Driver for Hoard {
     /// Two: the second has a memory of its own.
     fn devices(&self) -> Vec<DeviceProperties> {
         let device = |memory| DeviceProperties {
-            name: "hoard".to_owned(),
-            kind: DeviceKind::Simulated,
-            vendor: "quipu".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
-            global_memory: 0,
-            max_buffer: 0,
-            warp_sizes: vec![1],
-            clock_mhz: None,
             memory,
-            domain: None,
-            concurrent_commands: 1,
-            caller_runs: false,
+            ..DeviceProperties::new(DeviceKind::Simulated, "hoard")
         };
         vec![device(MemorySpace::Host), device(MemorySpace::Own(0))]
     }

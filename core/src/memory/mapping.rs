@@ -22,7 +22,7 @@ use crate::access::{AccessMode, RawArgument};
 use crate::command::slot::{Kind, Rare, Vtable};
 use crate::command::{Command, ToDrivers};
 use crate::context::Context;
-use crate::device::{Device, DeviceKind, DeviceProperties, MemorySpace};
+use crate::device::{Device, DeviceKind, DeviceProperties};
 use crate::driver::{CommandRef, Driver, Notification};
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UserEvent, Waiter};
@@ -219,7 +219,7 @@ pub struct HostLease {
     begun: Arc<Mutex<Begun>>,
 }
 
-/// Whether what a lease was given to still runs. It runs inside of the command, which does not end before.
+/// True if what a lease was given to still runs. It runs inside of the command, which does not end before.
 enum Begun {
     Inside,
     /// The lease was given back meanwhile.
@@ -551,27 +551,7 @@ unsafe impl Driver for HostDriver {
     }
 
     fn devices(&self) -> Vec<DeviceProperties> {
-        vec![DeviceProperties {
-            name: "host".to_owned(),
-            kind: DeviceKind::Cpu,
-            vendor: String::new(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
-            global_memory: 0,
-            max_buffer: 0,
-            warp_sizes: vec![1],
-            clock_mhz: None,
-            memory: MemorySpace::Host,
-            domain: None,
-            concurrent_commands: 1,
-            caller_runs: false,
-        }]
+        vec![DeviceProperties::new(DeviceKind::Cpu, "host")]
     }
 
     fn join(&self, waiter: &Waiter<'_>) -> Result<()> {

@@ -89,25 +89,11 @@ impl Vendor for Nothing {
 
     fn open() -> Result<Self> {
         Ok(Self([Null(DeviceProperties {
-            name: "nothing".to_owned(),
-            kind: DeviceKind::Gpu,
-            vendor: "nobody".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
             global_memory: 1 << 20,
             max_buffer: 1 << 20,
-            warp_sizes: vec![1],
-            clock_mhz: None,
             memory: MemorySpace::Own(0),
             domain: Some(0),
-            concurrent_commands: 1,
-            caller_runs: false,
+            ..DeviceProperties::new(DeviceKind::Gpu, "nothing")
         })]))
     }
 

@@ -34,7 +34,7 @@ mod stream;
 use lane::{BuiltInDevice, Lane};
 use quipu_scheduler::driver::Notification;
 use quipu_scheduler::{
-    BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, Driver, ErrorKind, MemorySpace, Result,
+    BuiltIn, BuiltInKernel, DeviceKind, DeviceProperties, Driver, ErrorKind, Result,
 };
 pub use source::Source;
 use std::any::TypeId;
@@ -168,26 +168,12 @@ fn threads() -> usize {
 
 fn properties(device: &dyn BuiltInDevice) -> DeviceProperties {
     DeviceProperties {
-        name: device.name().to_owned(),
-        kind: DeviceKind::Custom,
         vendor: "quipu".to_owned(),
-        multiprocessors: 1,
         // A built-in kernel runs once, over whatever it is launched.
         max_grid_blocks: [1; 3],
         max_grid_block_count: 1,
-        max_block_threads: [1; 3],
-        max_block_thread_count: 1,
-        max_thread_elements: [u64::MAX; 3],
-        max_thread_element_count: u64::MAX,
-        shared_memory_per_block: 0,
-        global_memory: quipu_scheduler::access::MAX_MEMORY_BYTES,
-        max_buffer: quipu_scheduler::access::MAX_MEMORY_BYTES,
-        warp_sizes: vec![1],
-        clock_mhz: None,
-        memory: MemorySpace::Host,
-        domain: None,
         concurrent_commands: device.threads() as u32,
-        caller_runs: false,
+        ..DeviceProperties::new(DeviceKind::Custom, device.name())
     }
 }
 

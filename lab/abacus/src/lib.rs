@@ -19,19 +19,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Bytes of its memory.
 const CAPACITY: u64 = 1 << 20;
 
-/// What it is called.
+/// Its name.
 const NAME: &str = "an abacus";
 
 /// The driver of one abacus.
 pub struct Abacus {
     /// Its memory: allocations by address.
     beads: Mutex<HashMap<u64, Box<[u128]>>>,
-    /// Where its thread gets its commands from. It ends when this is gone.
+    /// The source of its thread's commands. The thread ends when this is gone.
     ready: Sender<Command>,
     counts: Arc<Counts>,
 }
 
-/// What the driver and its thread share.
+/// The state that the driver and its thread share.
 #[derive(Default)]
 struct Counts {
     /// Commands that are not over.
@@ -40,7 +40,7 @@ struct Counts {
     migrated: AtomicU64,
 }
 
-/// Where the bytes of an allocation of ours are.
+/// The place of our allocation's bytes.
 fn pointer(address: u64, offset: u64) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut((address + offset) as usize)
 }
@@ -66,13 +66,13 @@ impl Abacus {
         })
     }
 
-    /// How many bytes were brought to the abacus and back.
+    /// The number of bytes that were brought to the abacus and back.
     #[must_use]
     pub fn migrated(&self) -> u64 {
         self.counts.migrated.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is allocated on it.
+    /// True if nothing is allocated on it.
     ///
     /// # Panics
     /// Never: nothing panics under the lock.
@@ -87,7 +87,7 @@ impl Abacus {
 }
 
 impl Counts {
-    /// What the thread does.
+    /// The thread's work.
     fn run_all(&self, commands: &Receiver<Command>) {
         loop {
             let command = match commands.try_recv() {
@@ -158,7 +158,7 @@ impl Counts {
                 Ok(())
             }
             Operation::Nothing => Ok(()),
-            // What is said to be done has to be done: a later Quipu may ask for what this driver has not heard of.
+            // A command that is reported as done must be done. A later Quipu may send operations that this driver lacks.
             _ => Err(ErrorKind::Unsupported {
                 driver: "abacus",
                 what: format!("run '{}'", command.label()),
@@ -177,25 +177,11 @@ unsafe impl Driver for Abacus {
 
     fn devices(&self) -> Vec<DeviceProperties> {
         vec![DeviceProperties {
-            name: NAME.to_owned(),
-            kind: DeviceKind::Accelerator,
             vendor: "ourselves".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1 << 20; 3],
-            max_grid_block_count: 1 << 20,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [u64::MAX; 3],
-            max_thread_element_count: u64::MAX,
-            shared_memory_per_block: 0,
             global_memory: CAPACITY,
             max_buffer: CAPACITY,
-            warp_sizes: vec![1],
-            clock_mhz: None,
             memory: MemorySpace::Own(0),
-            domain: None,
-            concurrent_commands: 1,
-            caller_runs: false,
+            ..DeviceProperties::new(DeviceKind::Accelerator, NAME)
         }]
     }
 

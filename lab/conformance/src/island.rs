@@ -136,25 +136,11 @@ fn pointer(address: u64) -> *mut u8 {
 
 fn properties(island: u32) -> DeviceProperties {
     DeviceProperties {
-        name: format!("island {island}"),
-        kind: DeviceKind::Simulated,
-        vendor: "quipu".to_owned(),
-        multiprocessors: 1,
-        max_grid_blocks: [1 << 20; 3],
-        max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
-        max_block_threads: [1; 3],
-        max_block_thread_count: 1,
-        max_thread_elements: [u64::MAX; 3],
-        max_thread_element_count: u64::MAX,
         shared_memory_per_block: 1 << 16,
         global_memory: 1 << 30,
         max_buffer: 1 << 30,
-        warp_sizes: vec![1],
-        clock_mhz: None,
         memory: MemorySpace::Own(island),
-        domain: None,
-        concurrent_commands: 1,
-        caller_runs: false,
+        ..DeviceProperties::new(DeviceKind::Simulated, format!("island {island}"))
     }
 }
 

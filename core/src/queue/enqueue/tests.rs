@@ -4,8 +4,8 @@ use crate::command::slot::INLINE_EDGES;
 use crate::driver::{Notification, Submission};
 use crate::limits::JOIN_WAITS;
 use crate::{
-    Command, Context, Device, DeviceKind, DeviceProperties, Driver, ErrorKind, Event, MemorySpace,
-    Queue, QueueOptions, Request, UserEvent,
+    Command, Context, Device, DeviceKind, DeviceProperties, Driver, ErrorKind, Event, Queue,
+    QueueOptions, Request, UserEvent,
 };
 use std::sync::{Arc, Mutex};
 
@@ -26,25 +26,8 @@ unsafe impl Driver for Told {
 
     fn devices(&self) -> Vec<DeviceProperties> {
         vec![DeviceProperties {
-            name: "told".to_owned(),
-            kind: DeviceKind::Simulated,
-            vendor: "quipu".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
-            global_memory: 0,
-            max_buffer: 0,
-            warp_sizes: vec![1],
-            clock_mhz: None,
-            memory: MemorySpace::Host,
             domain: Some(0),
-            concurrent_commands: 1,
-            caller_runs: false,
+            ..DeviceProperties::new(DeviceKind::Simulated, "told")
         }]
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ledger` | the waits and the place of each command, and the next jobs; `transitions`: a command's way through there |
 //! | `inbox` | submitted commands, until the ledger takes them over |
-//! | `batches` | commands that leave together, as the ledger knows them; `together`: making them, and putting them on a device |
+//! | `batches` | commands that leave together, as the ledger knows them; `make_batch`: making them, and putting them on a device |
 //! | `pump` | doing the jobs: one thread at a time |
 //! | `code` | code of launches, compiled before they go |
 //! | `durations` | the durations of commands |
@@ -25,10 +25,10 @@ mod completion;
 mod durations;
 mod inbox;
 mod ledger;
+mod make_batch;
 mod naps;
 mod pump;
 mod slab;
-mod together;
 mod transitions;
 mod usage;
 mod wakeup;

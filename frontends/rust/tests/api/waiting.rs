@@ -23,25 +23,8 @@ impl Lazy {
 
     fn properties() -> DeviceProperties {
         DeviceProperties {
-            name: "lazy".to_owned(),
-            kind: DeviceKind::Accelerator,
-            vendor: "the test".to_owned(),
-            multiprocessors: 1,
-            max_grid_blocks: [1; 3],
-            max_grid_block_count: 1,
-            max_block_threads: [1; 3],
-            max_block_thread_count: 1,
-            max_thread_elements: [1; 3],
-            max_thread_element_count: 1,
-            shared_memory_per_block: 0,
-            global_memory: 1,
-            max_buffer: 1,
-            warp_sizes: vec![1],
-            clock_mhz: None,
-            memory: quipu::driver::MemorySpace::Host,
-            domain: None,
-            concurrent_commands: 1,
             caller_runs: true,
+            ..DeviceProperties::new(DeviceKind::Accelerator, "lazy")
         }
     }
 }

@@ -9,7 +9,7 @@
 //! A change is one step for the threads of the *device*, unless another *scope* is said; in [checking
 //! mode](crate::RunOptions::check) changes of an element by threads that a scope leaves out are reported:
 //!
-//! | scope | a change is one step for | in alpaka |
+//! | scope | a change is one step for | in alpaka (a library for C++) |
 //! |---|---|---|
 //! | [`thread`](Atomics::thread) | this thread: nobody else changes the element meanwhile | |
 //! | [`block`](Atomics::block) | the block's threads | `hierarchy::Threads` |

@@ -162,25 +162,15 @@ pub(crate) fn stage_with(
 
 fn properties(number: u32, capacity: u64) -> DeviceProperties {
     DeviceProperties {
-        name: format!("fake {number}"),
-        kind: DeviceKind::Gpu,
-        vendor: "nobody".to_owned(),
-        multiprocessors: 1,
-        max_grid_blocks: [quipu_scheduler::front::MAX_GROUPS; 3],
-        max_grid_block_count: quipu_scheduler::front::MAX_GROUPS,
         max_block_threads: [64; 3],
         max_block_thread_count: 64,
-        max_thread_elements: [u64::MAX; 3],
-        max_thread_element_count: u64::MAX,
         shared_memory_per_block: 1 << 14,
         global_memory: capacity,
         max_buffer: capacity,
-        warp_sizes: vec![1],
-        clock_mhz: None,
         memory: MemorySpace::Own(number),
         domain: Some(0),
         concurrent_commands: 4,
-        caller_runs: false,
+        ..DeviceProperties::new(DeviceKind::Gpu, format!("fake {number}"))
     }
 }
 
