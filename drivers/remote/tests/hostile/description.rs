@@ -115,6 +115,7 @@ fn kernels_and_log_are_as_the_node_says() {
                 .to_vec(),
             local_bytes: 128,
             private_bytes: 0,
+            sub_group_size: None,
             has_barriers: true,
             reaches_beyond: false,
         }],
