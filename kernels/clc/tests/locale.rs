@@ -42,13 +42,8 @@ fn kernels_print_numbers_as_the_language_has_them() {
     let Some(program) = support::program(text) else {
         return;
     };
-    let grid = Grid {
-        dimensions: 1,
-        groups: [1; 3],
-        local_size: [1; 3],
-        offset: [0; 3],
-    };
-    let kernel = program.compile("k", grid.local_size).unwrap();
+    let grid = Grid::new(1, [1; 3], [1; 3]);
+    let kernel = program.compile("k", [1; 3]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     if !write_with_commas(folder.path()) {
         println!("NOT TESTED: printing with a locale: localedef makes no de_DE.UTF-8");

@@ -129,7 +129,7 @@ FIELD(int, int, uint, 32) FIELD(uint, int, uint, 32) FIELD(long, long, ulong, 64
     OVER void atomic_flag_clear(volatile S atomic_int *p) { __opencl_atomic_store(p, 0, memory_order_seq_cst, SCOPE); }
 #define BY_PLACE(S) \
     WHOLE(int, atomic_int, S) WHOLE(uint, atomic_uint, S) WHOLE(long, atomic_long, S) WHOLE(ulong, atomic_ulong, S) \
-    ANY_TYPE(float, atomic_float, S) ADDS(float, atomic_float, S) ANY_TYPE(double, atomic_double, S) ADDS(double, atomic_double, S) FLAG(S) MIXED(S)
+    ANY_TYPE(float, atomic_float, S) ADDS(float, float, atomic_float, S) ANY_TYPE(double, atomic_double, S) ADDS(double, double, atomic_double, S) FLAG(S) MIXED(S)
 BY_PLACE(__generic) BY_PLACE(__global) BY_PLACE(__local)
 OVER void atomic_work_item_fence(uint flags, memory_order order, memory_scope scope) {
     switch (order) {
