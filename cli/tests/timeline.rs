@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quipu_cli::escape;
-use quipu_cli::timeline::{Options, TimelineError, Trace, page, render, render_svg, summary};
+use quipu_cli::timeline::{Look, Options, TimelineError, Trace, page, render, summary};
 use quipu_scheduler::trace::{CommandKind, CommandRecord, Recorder};
 use std::collections::HashMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
@@ -623,6 +623,34 @@ fn totals_add_up() {
          cpu         2         3       1  150 ns       37.5 %  1.00 MiB           0       0 B\n\
          sim 0       1         1       0  200 ns      100.0 %  1.00 MiB           1  1.00 MiB\n"
     );
+}
+
+/// The picture of a trace with the usual look.
+fn render_svg(trace: &Trace, width: u32) -> String {
+    let look = Look {
+        width,
+        ..Look::default()
+    };
+    quipu_cli::timeline::render_svg(trace, &look)
+}
+
+#[test]
+fn commands_of_a_name_have_its_colour_and_the_picture_its_title() {
+    let mut trace = read(&recorded(&program(4))).unwrap();
+    let names = ["edge", "edges 3", "edges 4", "edges"];
+    for (command, name) in trace.commands.iter_mut().zip(names) {
+        command.name = name.into();
+    }
+    let look = Look {
+        width: 1_000,
+        title: Some("a < b"),
+        names: &[("edges", "#123456")],
+    };
+    let svg = quipu_cli::timeline::render_svg(&trace, &look);
+    assert!(svg.contains(".k12{fill:#123456}") && svg.contains(">edges<"));
+    // One of the legend, and the three commands.
+    assert_eq!(svg.matches("class=\"k12\"").count(), 4, "{svg}");
+    assert!(svg.contains("<title>edges 3: ") && svg.contains("Timeline: a &lt; b<"));
 }
 
 #[test]

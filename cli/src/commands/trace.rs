@@ -2,7 +2,7 @@
 
 use crate::error::CommandError;
 use crate::progress::{Busy, Watched};
-use quipu_cli::timeline::{self, Trace};
+use quipu_cli::timeline::{self, Look, Trace};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,13 @@ fn write(output: &Path, input: &Path, trace: &Trace) -> Result<(), CommandError>
         .is_some_and(|extension| extension.eq_ignore_ascii_case("svg"));
     let _busy = Busy::new("writing the timeline", 0);
     let text = if picture {
-        timeline::render_svg(trace, SVG_WIDTH)
+        timeline::render_svg(
+            trace,
+            &Look {
+                width: SVG_WIDTH,
+                ..Look::default()
+            },
+        )
     } else {
         let title = input.file_name().unwrap_or(input.as_os_str());
         timeline::page(trace, &timeline::Options::titled(title.to_string_lossy()))

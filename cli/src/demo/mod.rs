@@ -21,7 +21,6 @@
 //! | [`cast`] | the devices that take part |
 //! | [`run`] | the task graph over the devices |
 //! | [`report`] | the table at the end |
-//! | [`timeline`] | the picture of the run |
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -38,7 +37,6 @@ pub(crate) mod sequential;
 pub(crate) mod stages;
 #[cfg(test)]
 mod tests;
-pub(crate) mod timeline;
 
 use image::{Image, ImageError, Size};
 

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quipu_cli::table::align;
+use quipu_cli::units::{bytes, counted, duration};
 
 use super::image::{Difference, Size, unpack};
 use super::plan::{Geometry, Stage};
@@ -87,10 +88,10 @@ impl fmt::Display for Report {
             "{}: {} stages on {} of up to {}, {} on {}",
             self.size,
             Stage::ALL.len(),
-            counted(self.geometry.tile_count(), "tile"),
-            counted(self.geometry.tile_rows, "row"),
-            counted(commands, "command"),
-            counted(self.devices.len(), "device"),
+            counted(self.geometry.tile_count() as u64, "tile"),
+            counted(self.geometry.tile_rows as u64, "row"),
+            counted(commands as u64, "command"),
+            counted(self.devices.len() as u64, "device"),
         )?;
         writeln!(f)?;
 
@@ -105,7 +106,7 @@ impl fmt::Display for Report {
                 device.name.clone(),
                 device.commands.to_string(),
                 device.tiles.to_string(),
-                duration(device.busy),
+                duration(ns(device.busy)),
                 bytes(device.bytes_in),
                 bytes(device.bytes_out),
                 share(device.commands, commands),
@@ -123,8 +124,8 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "took {}; the sequential version {}",
-            duration(self.elapsed),
-            duration(self.sequential)
+            duration(ns(self.elapsed)),
+            duration(ns(self.sequential))
         )?;
         match self.difference {
             None => writeln!(
@@ -173,12 +174,8 @@ fn stages(stages: &[Stage]) -> String {
     }
 }
 
-/// A number of things, in singular or plural.
-fn counted(count: usize, thing: &str) -> String {
-    match count {
-        1 => format!("1 {thing}"),
-        _ => format!("{count} {thing}s"),
-    }
+fn ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// A part of a whole in percent.
@@ -187,48 +184,6 @@ fn share(part: usize, whole: usize) -> String {
         0 => "-".to_owned(),
         _ => format!("{:.1} %", 100.0 * part as f64 / whole as f64),
     }
-}
-
-/// A duration with three digits and its unit.
-pub(crate) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs_f64();
-    let (value, unit) = match seconds {
-        0.0 => return "0".to_owned(),
-        s if s < 0.999_5e-6 => (s * 1e9, "ns"),
-        s if s < 0.999_5e-3 => (s * 1e6, "µs"),
-        s if s < 0.999_5 => (s * 1e3, "ms"),
-        s => (s, "s"),
-    };
-    three_digits(value, unit)
-}
-
-/// A number of bytes with three digits and its binary unit.
-pub(crate) fn bytes(bytes: u64) -> String {
-    if bytes < 1024 {
-        return match bytes {
-            0 => "0".to_owned(),
-            _ => format!("{bytes} B"),
-        };
-    }
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for larger in ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] {
-        if value < 999.5 {
-            break;
-        }
-        value /= 1024.0;
-        unit = larger;
-    }
-    three_digits(value, unit)
-}
-
-fn three_digits(value: f64, unit: &str) -> String {
-    let decimals = match value {
-        v if v < 9.995 => 2,
-        v if v < 99.95 => 1,
-        _ => 0,
-    };
-    format!("{value:.decimals$} {unit}")
 }
 
 #[cfg(test)]
@@ -282,9 +237,9 @@ mod tests {
         let expected = "\
 64x33: 13 stages on 3 tiles of up to 11 rows, 37 commands on 2 devices
 
-device              commands  tiles     busy        in     out   share  stages
-cpu                       27      3  12.3 ms         0       0  73.0 %  all 13
-sim0 µ-accelerator        10      1  1.00 ms  1.00 MiB  1000 B  27.0 %  denoise, edges
+device              commands  tiles     busy        in       out   share  stages
+cpu                       27      3  12.3 ms       0 B       0 B  73.0 %  all 13
+sim0 µ-accelerator        10      1  1.00 ms  1.00 MiB  0.98 KiB  27.0 %  denoise, edges
 
 took 50.0 ms; the sequential version 2.00 s
 correct: equal to the sequential version in every bit of 2112 pixels
@@ -322,30 +277,6 @@ wrote its timeline  quipu-demo.svg
              [1, 2, 3] instead of [4, 5, 6]"
         ));
         assert!(!text.contains("correct"));
-    }
-
-    #[test]
-    fn quantities_have_three_digits() {
-        for (nanoseconds, expected) in [
-            (0, "0"),
-            (999, "999 ns"),
-            (9_996, "10.0 µs"),
-            (999_700, "1.00 ms"),
-            (123_456_789, "123 ms"),
-            (61_000_000_000, "61.0 s"),
-        ] {
-            assert_eq!(duration(Duration::from_nanos(nanoseconds)), expected);
-        }
-        for (count, expected) in [
-            (0, "0"),
-            (1023, "1023 B"),
-            (1024, "1.00 KiB"),
-            (1_047_552, "1.00 MiB"),
-            (5 << 30, "5.00 GiB"),
-            (u64::MAX, "16.0 EiB"),
-        ] {
-            assert_eq!(bytes(count), expected);
-        }
     }
 
     #[test]

@@ -12,15 +12,23 @@ use super::image::{Image, ImageError};
 use super::plan::{Geometry, Plane, Stage, Tile, divide};
 use super::report::{DeviceShare, Report, Written};
 use super::stages::{Planes, StageParams};
-use super::timeline::{Activity, Span, Timeline};
 use super::{Options, Progress, sequential};
 use quipu::prelude::*;
-use quipu_cli::timeline::{TimelineError, Trace};
+use quipu_cli::timeline::{Look, TimelineError, Trace, render_svg};
 use quipu_scheduler::trace;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The width of the timeline's picture, in pixels.
+const WIDTH: u32 = 1400;
+
+/// The colours of the stages in it, in the order of [`Stage::ALL`].
+const COLOURS: [&str; Stage::ALL.len()] = [
+    "#c9b08a", "#c0392b", "#e0b03c", "#8e9f3c", "#8d6e63", "#4f7d4b", "#3b9c94", "#1f6f78",
+    "#d9772b", "#7a6bb8", "#55479b", "#b0578d", "#2f5f9e",
+];
 
 /// A reason for which the demo did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +91,14 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
     // Not the trials of devices, nor other commands in a trace that the user asked for.
     recorded
         .commands
-        .retain(|command| command.queued_ns >= begun);
+        .retain(|command| command.queued_ns >= begun && ids.contains(&command.device));
+    recorded.devices.retain_mut(|device| {
+        let place = ids.iter().position(|id| *id == device.id);
+        place.is_some_and(|place| {
+            device.name.clone_from(&names[place]);
+            true
+        })
+    });
 
     progress.begin("checking against the sequential version", sequential::STEPS);
     let started = Instant::now();
@@ -93,15 +108,25 @@ pub(crate) fn run(options: &Options, progress: &Arc<dyn Progress>) -> Result<Rep
     let difference = result.difference(&expected);
 
     progress.begin("writing the pictures", 2);
-    let (devices, timeline) = account(&recorded, &names, &ids, source.size().to_string());
-    timeline.write(&options.timeline)?;
+    let title = format!("quipu demo, {}", source.size());
+    let look = Look {
+        width: WIDTH,
+        title: Some(&title),
+        names: &Stage::ALL.map(|stage| (stage.name(), COLOURS[stage.index()])),
+    };
+    std::fs::write(&options.timeline, render_svg(&recorded, &look)).map_err(|source| {
+        ImageError::Write {
+            path: options.timeline.clone(),
+            source,
+        }
+    })?;
     progress.step();
     options.picture(&source, result).write(&options.output)?;
     progress.step();
     Ok(Report {
         size: source.size(),
         geometry,
-        devices,
+        devices: account(&recorded, &names, &ids),
         left_out,
         elapsed,
         sequential,
@@ -227,13 +252,8 @@ impl Pipeline {
     }
 }
 
-/// The work of each device, from the trace: the table's rows and the picture's boxes.
-fn account(
-    recorded: &Trace,
-    names: &[String],
-    ids: &[u32],
-    title: String,
-) -> (Vec<DeviceShare>, Timeline) {
+/// The work of each device, from the trace.
+fn account(recorded: &Trace, names: &[String], ids: &[u32]) -> Vec<DeviceShare> {
     let mut shares: Vec<DeviceShare> = names
         .iter()
         .map(|name| DeviceShare {
@@ -246,29 +266,19 @@ fn account(
             bytes_out: 0,
         })
         .collect();
-    let (first, _) = recorded.span_ns();
     let mut tiles: Vec<Vec<usize>> = vec![Vec::new(); names.len()];
-    let mut spans = Vec::new();
     for command in &recorded.commands {
         let Some(device) = ids.iter().position(|id| *id == command.device) else {
             continue;
         };
         let share = &mut shares[device];
-        let activity = if command.is_migration() {
-            let inward = command.name.ends_with("the device");
-            if inward {
+        if command.is_migration() {
+            if command.name.ends_with("the device") {
                 share.bytes_in += command.bytes;
             } else {
                 share.bytes_out += command.bytes;
             }
-            Activity::Copy {
-                bytes: command.bytes,
-                inward,
-            }
-        } else {
-            let Some((stage, tile)) = parse(&command.name) else {
-                continue;
-            };
+        } else if let Some((stage, tile)) = parse(&command.name) {
             share.commands += 1;
             share.busy += Duration::from_nanos(command.duration_ns());
             if !share.stages.contains(&stage) {
@@ -278,24 +288,12 @@ fn account(
                 tiles[device].push(tile);
                 share.tiles += 1;
             }
-            Activity::Compute { stage, tile }
-        };
-        spans.push(Span {
-            device,
-            activity,
-            start: Duration::from_nanos(command.started_ns.saturating_sub(first)),
-            end: Duration::from_nanos(command.ended_ns.saturating_sub(first)),
-        });
+        }
     }
     for share in &mut shares {
         share.stages.sort_by_key(|stage| stage.index());
     }
-    let timeline = Timeline {
-        title: format!("quipu demo, {title}"),
-        devices: names.to_vec(),
-        spans,
-    };
-    (shares, timeline)
+    shares
 }
 
 /// A stage and a tile from a command's label.

@@ -25,7 +25,7 @@ pub use by_name::by_name;
 pub use error::TimelineError;
 pub use html::{Options, page};
 pub use summary::summary;
-pub use svg::render_svg;
+pub use svg::{Look, render_svg};
 pub use totals::Totals;
 pub use trace::{Clock, Command, Device, Lane, Queue, Trace};
 

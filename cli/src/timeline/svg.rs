@@ -1,7 +1,7 @@
 //! A still picture of the lanes, for a report or the demo's end.
 //!
 //! One row per lane, no interaction. Its size depends on its width and the number of lanes, never on the number of
-//! commands: neighbours of one kind that share a pixel become one rectangle.
+//! commands: neighbours of one colour that share a pixel become one rectangle.
 
 use super::palette::{self, COLOURS};
 use super::summary::headline;
@@ -24,11 +24,52 @@ const MARGIN: u32 = 12;
 /// Below this, labels and lanes do not fit.
 const LEAST_WIDTH: u32 = 320;
 
-/// Draws a trace as an SVG picture of this width in pixels (320 at least). It suits light and dark surroundings.
-pub fn render_svg(trace: &Trace, width: u32) -> String {
-    let width = width.max(LEAST_WIDTH);
+/// The look of a picture.
+#[derive(Clone, Debug, Default)]
+pub struct Look<'a> {
+    /// Its width in pixels; 320 at least.
+    pub width: u32,
+    /// Its title, if it is not to be the trace's numbers.
+    pub title: Option<&'a str>,
+    /// Names of commands with a colour of their own, as in CSS. A command has such a name if its own is the same, or goes on
+    /// with a space. All other commands have the colours of their kinds.
+    pub names: &'a [(&'a str, &'a str)],
+}
+
+impl Look<'_> {
+    /// The number of a command's colour: those of the kinds come first.
+    fn colour(&self, command: &Command) -> usize {
+        let is_named = |(name, _): &(&str, &str)| {
+            let rest = command.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+        };
+        match self.names.iter().position(is_named) {
+            Some(named) => COLOURS.len() + named,
+            None => palette::position(&command.kind),
+        }
+    }
+
+    /// The name of a colour in the legend.
+    fn name(&self, colour: usize) -> &str {
+        match colour.checked_sub(COLOURS.len()) {
+            Some(named) => self.names[named].0,
+            None => COLOURS[colour].kind,
+        }
+    }
+}
+
+/// True if a colour is that of the core's own migrations.
+fn is_migration(colour: usize) -> bool {
+    COLOURS.get(colour).is_some_and(|of| of.kind == "migrate")
+}
+
+/// Draws a trace as an SVG picture. It suits light and dark surroundings. A rectangle tells its command's name and time when
+/// it is pointed at.
+#[must_use]
+pub fn render_svg(trace: &Trace, look: &Look<'_>) -> String {
+    let width = look.width.max(LEAST_WIDTH);
     let mut body = String::new();
-    let mut y = TOP + LEGEND * legend(&mut body, trace, width);
+    let mut y = TOP + LEGEND * legend(&mut body, trace, look, width);
     let (first_ns, last_ns) = trace.span_ns();
     let scale = Scale {
         first_ns,
@@ -66,13 +107,13 @@ pub fn render_svg(trace: &Trace, width: u32) -> String {
             let commands = lanes
                 .get(&(device.id, lane.id))
                 .map_or(&[][..], Vec::as_slice);
-            draw_lane(&mut rows, commands, &scale, y);
+            draw_lane(&mut rows, commands, look, &scale, y);
             y += LANE;
         }
     }
     axis(&mut body, &scale, lanes_top, y);
     body.push_str(&rows);
-    document(trace, width, y + AXIS + MARGIN, &body)
+    document(trace, look, [width, y + AXIS + MARGIN], &body)
 }
 
 /// From time to pixels.
@@ -112,14 +153,16 @@ fn text(out: &mut String, class: &str, x: u32, y: u32, label: &str, most: u32) {
 
 /// A run of pixels in one colour.
 #[derive(Clone, Copy, PartialEq)]
-struct Bar {
+struct Bar<'a> {
     from: f64,
     until: f64,
-    kind: usize,
+    colour: usize,
     failed: bool,
+    /// Its first command.
+    command: &'a Command,
 }
 
-fn draw_lane(out: &mut String, commands: &[&Command], scale: &Scale, y: u32) {
+fn draw_lane(out: &mut String, commands: &[&Command], look: &Look<'_>, scale: &Scale, y: u32) {
     put(
         out,
         format_args!(
@@ -135,8 +178,9 @@ fn draw_lane(out: &mut String, commands: &[&Command], scale: &Scale, y: u32) {
         let bar = Bar {
             from,
             until,
-            kind: palette::position(&command.kind),
+            colour: look.colour(command),
             failed: command.failed.is_some(),
+            command,
         };
         open = match open {
             // Thinner than a pixel, and close to the box before: the one that matters most gives the colour.
@@ -154,7 +198,7 @@ fn draw_lane(out: &mut String, commands: &[&Command], scale: &Scale, y: u32) {
             }
             // The same once more, without a gap that could be seen.
             Some(last)
-                if (bar.kind, bar.failed) == (last.kind, last.failed)
+                if (bar.colour, bar.failed) == (last.colour, last.failed)
                     && from - last.until < 0.25
                     && until - from < 1.5 =>
             {
@@ -175,15 +219,15 @@ fn draw_lane(out: &mut String, commands: &[&Command], scale: &Scale, y: u32) {
     }
 }
 
-fn rank(bar: &Bar) -> u8 {
+fn rank(bar: &Bar<'_>) -> u8 {
     if bar.failed {
         2
     } else {
-        u8::from(COLOURS[bar.kind].kind == "migrate")
+        u8::from(is_migration(bar.colour))
     }
 }
 
-fn draw_bar(out: &mut String, bar: &Bar, y: u32) {
+fn draw_bar(out: &mut String, bar: &Bar<'_>, y: u32) {
     // A gap between neighbours, when there is room for it.
     let wide = if bar.until - bar.from > 3.0 {
         bar.until - bar.from - 0.5
@@ -196,11 +240,19 @@ fn draw_bar(out: &mut String, bar: &Bar, y: u32) {
     put(
         out,
         format_args!(
-            "<rect class=\"k{}\" x=\"{from:.2}\" y=\"{y}\" width=\"{wide:.2}\" height=\"{tall}\"/>\n",
-            bar.kind
+            "<rect class=\"k{}\" x=\"{from:.2}\" y=\"{y}\" width=\"{wide:.2}\" height=\"{tall}\"",
+            bar.colour
         ),
     );
-    if COLOURS[bar.kind].kind == "migrate" && wide >= 4.0 {
+    // A narrower one cannot be pointed at.
+    if wide >= 3.0 {
+        let time = duration(bar.command.duration_ns());
+        let name = escape::markup(&bar.command.name);
+        put(out, format_args!("><title>{name}: {time}</title></rect>\n"));
+    } else {
+        out.push_str("/>\n");
+    }
+    if is_migration(bar.colour) && wide >= 4.0 {
         put(
             out,
             format_args!(
@@ -219,20 +271,17 @@ fn draw_bar(out: &mut String, bar: &Bar, y: u32) {
     }
 }
 
-/// Draws the kinds that occur; says how many lines it took.
-fn legend(out: &mut String, trace: &Trace, width: u32) -> u32 {
-    let kinds: BTreeSet<usize> = trace
-        .commands
-        .iter()
-        .map(|command| palette::position(&command.kind))
-        .collect();
+/// Draws the colours that occur, and gives the number of lines.
+fn legend(out: &mut String, trace: &Trace, look: &Look<'_>, width: u32) -> u32 {
+    let colours = trace.commands.iter().map(|command| look.colour(command));
+    let colours: BTreeSet<usize> = colours.collect();
     let failed = trace
         .commands
         .iter()
         .any(|command| command.failed.is_some());
-    let mut entries: Vec<(String, &str)> = kinds
+    let mut entries: Vec<(String, &str)> = colours
         .iter()
-        .map(|&kind| (format!("k{kind}"), COLOURS[kind].kind))
+        .map(|&colour| (format!("k{colour}"), look.name(colour)))
         .collect();
     if failed {
         entries.push(("failed".to_owned(), "failed"));
@@ -299,8 +348,11 @@ fn axis(out: &mut String, scale: &Scale, top: u32, bottom: u32) {
     }
 }
 
-fn document(trace: &Trace, width: u32, height: u32, body: &str) -> String {
-    let title = headline(trace);
+fn document(trace: &Trace, look: &Look<'_>, [width, height]: [u32; 2], body: &str) -> String {
+    let title = match look.title {
+        Some(title) => title.to_owned(),
+        None => headline(trace),
+    };
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"title\">\n\
@@ -313,6 +365,10 @@ fn document(trace: &Trace, width: u32, height: u32, body: &str) -> String {
         ["#ffffff", "#1b222c", "#5d6877", "#e9ecf1", "#c4281c"],
         |colour| colour.light,
     );
+    for (named, (_, colour)) in look.names.iter().enumerate() {
+        let class = COLOURS.len() + named;
+        put(&mut out, format_args!(".k{class}{{fill:{colour}}}\n"));
+    }
     out.push_str("@media (prefers-color-scheme:dark){\n");
     style(
         &mut out,
