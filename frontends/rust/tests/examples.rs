@@ -29,6 +29,7 @@ examples! {
     recorded_graph: "../examples/13_recorded_graph.rs",
     native_opencl: "../examples/14_native_opencl.rs",
     serve: "../examples/15_serve.rs",
+    printer: "../examples/16_printer.rs",
 }
 
 /// Those with kernels, in the modes that the guide to kernels lists.

@@ -33,13 +33,13 @@
 //! #[kernel] fn, called for its source ─┐
 //!                                      ├─> Module ──verify──> print ──> Printed ──> a driver's compiler and launch
 //! FunctionBuilder, by hand ────────────┘                        │
-//!                                                               └─> C99, OpenCL C, CUDA C
+//!                                                               └─> C99, OpenCL C, CUDA C; or by another Printer
 //! ```
 //!
 //! * [`builder`] makes modules by hand.
 //! * [`Module::verify`] checks everything that this crate's documentation demands of a module; its errors name
 //!   function, statement and line.
-//! * [`Module::print`] writes a valid module in a [`Dialect`]. The launch of the result is described in
+//! * [`Module::print`] writes a valid module in a [`Dialect`], or in the language of another [`Printer`]. The launch of the result is described in
 //!   [`print`](mod@print).
 //! * The crate `quipu-kernel-testing` compiles and runs printed modules, and has a corpus of modules to read.
 
@@ -64,7 +64,10 @@ pub use operation::{
     AtomicOperation, BinaryOperation, FenceOrder, Literal, MathFunction, Operation, Origin,
     Property, Scope, UnaryOperation, Unit, WarpOperation,
 };
-pub use print::{Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed};
+pub use print::{
+    Dialect, ElementOrder, IndexWidth, OpenClFeatures, Options, PrintError, Printed, Printer,
+    Target,
+};
 pub use statement::{Block, LoopId, Place, Projection, Root, Statement};
 pub use text::{KernelText, TextLanguage};
 pub use types::{Field, MOST_ALIGNMENT, Scalar, Space, Struct, StructId, Type};

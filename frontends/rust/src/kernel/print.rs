@@ -23,17 +23,22 @@
 //! [`Call`](super::Call), its [`module`](super::Call::module) is the same with the types that were inferred.
 //! How the source is compiled and launched is said by [`Printed`], and in the documentation of the printers in
 //! `quipu_kernel_ir`. [`Kernels`] are a program's own, by name, as the command `quipu kernel` has those of the guide.
+//!
+//! Another language needs no change here: a type that is a [`Printer`] writes a kernel, a [`Module`], down in it, and
+//! [`Kernels::printer`] registers it. The items that it goes through are in [`ir`]. The example `16_printer` registers the
+//! printer in `lab/python`.
 
 pub use quipu_kernel::emit::ir::print::{
     EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, SharedMemory, Site,
 };
 pub use quipu_kernel::emit::ir::{
-    Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options, PrintError, Printed,
-    VerifyError,
+    self, Dialect, ElementOrder, IndexWidth, Module, OpenClFeatures, Options, PrintError, Printed,
+    Printer, Target, VerifyError,
 };
 pub use quipu_kernel::{BuildError, Entry};
 
 use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
 
 /// The source of a kernel, by its type, in the intermediate representation: [`Module::print`] writes it down.
 ///
@@ -45,8 +50,23 @@ pub fn module<K: Entry<D>, const D: usize>() -> std::result::Result<Module, Buil
 
 /// Kernels by name, for a program that shows their sources for devices: [`Kernels::command`] is the `quipu kernel` of
 /// such a program.
-#[derive(Debug, Clone, Default)]
-pub struct Kernels(Vec<Kernel>);
+#[derive(Debug, Clone)]
+pub struct Kernels {
+    kernels: Vec<Kernel>,
+    /// For each language there is one.
+    printers: Vec<Arc<dyn Printer>>,
+}
+
+impl Default for Kernels {
+    fn default() -> Self {
+        let opencl = Dialect::OpenCl(OpenClFeatures::USUAL);
+        let of = |dialect: Dialect| Arc::new(dialect) as Arc<dyn Printer>;
+        Self {
+            kernels: Vec::new(),
+            printers: [Dialect::C99, opencl, Dialect::Cuda].map(of).into(),
+        }
+    }
+}
 
 /// One of them.
 #[derive(Debug, Clone)]
@@ -57,12 +77,8 @@ struct Kernel {
     module: fn() -> std::result::Result<Module, BuildError>,
 }
 
-/// The usage of [`Kernels::command`].
-const USAGE: &str =
-    "list, or print NAME [--dialect c99|opencl|cuda] [--index-width 32|64] [--lines]";
-
 impl Kernels {
-    /// None.
+    /// None; with the printers of C99, OpenCL C and CUDA C.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -72,7 +88,7 @@ impl Kernels {
     /// parameter is how many dimensions it has, which the compiler knows.
     #[must_use]
     pub fn with<K: Entry<D>, const D: usize>(mut self) -> Self {
-        self.0.push(Kernel {
+        self.kernels.push(Kernel {
             name: K::NAME,
             full_name: std::any::type_name::<K>(),
             module: K::module,
@@ -80,11 +96,27 @@ impl Kernels {
         self
     }
 
+    /// With a printer, for the `--dialect` that its language's name is. It takes the place of another one of that name.
+    #[must_use]
+    pub fn printer(mut self, printer: impl Printer + 'static) -> Self {
+        self.printers
+            .retain(|other| other.language() != printer.language());
+        self.printers.push(Arc::new(printer));
+        self
+    }
+
+    /// The usage of [`Self::command`].
+    fn usage(&self) -> String {
+        let languages: Vec<_> = self.printers.iter().map(|of| of.language()).collect();
+        let languages = languages.join("|");
+        format!("list, or print NAME [--dialect {languages}] [--index-width 32|64] [--lines]")
+    }
+
     /// Carries out a command with these arguments, and gives the text to show:
     ///
     /// * `list`, or nothing: names the kernels, each with its type.
-    /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with `--dialect opencl` or
-    ///   `cuda`, `--index-width 64`, and `--lines`, which says with `#line` which line of the kernel each line is of. Of
+    /// * `print NAME`: the source of a kernel as C99, for launches whose indices fit 32 bits; with `--dialect opencl`, `cuda`,
+    ///   or the language of a [registered](Self::printer) printer, `--index-width 64`, and `--lines`, which says with `#line` which line of the kernel each line is of. Of
     ///   several kernels of a name, the type says which one is meant.
     ///
     /// ```
@@ -115,22 +147,31 @@ impl Kernels {
         match arguments.next().as_deref() {
             None | Some("list") => Ok(self.list()),
             Some("print") => self.print(arguments),
-            Some(other) => Err(wrong(format!("'{other}' is no command; use {USAGE}"))),
+            Some(other) => {
+                let usage = self.usage();
+                Err(wrong(format!("'{other}' is no command; use {usage}")))
+            }
         }
     }
 
     fn list(&self) -> String {
-        let names = self.0.iter().map(|kernel| kernel.name.len());
+        let names = self.kernels.iter().map(|kernel| kernel.name.len());
         let width = names.max().unwrap_or(0);
         let line = |kernel: &Kernel| format!("{:width$}  {}\n", kernel.name, kernel.full_name);
-        self.0.iter().map(line).collect()
+        self.kernels.iter().map(line).collect()
     }
 
     fn print(&self, mut arguments: impl Iterator<Item = String>) -> Result<String> {
         let Some(name) = arguments.next() else {
-            return Err(wrong(format!("a kernel's name is missing; use {USAGE}")));
+            let usage = self.usage();
+            return Err(wrong(format!("a kernel's name is missing; use {usage}")));
         };
-        let (mut dialect, mut width, mut lines) = (Dialect::C99, IndexWidth::Bits32, false);
+        let of_language = |language: &str| {
+            let mut printers = self.printers.iter();
+            printers.find(|printer| printer.language() == language)
+        };
+        let mut printer: &dyn Printer = &Dialect::C99;
+        let (mut width, mut lines) = (IndexWidth::Bits32, false);
         while let Some(option) = arguments.next() {
             let value = if option == "--lines" {
                 None
@@ -138,34 +179,35 @@ impl Kernels {
                 arguments.next()
             };
             match (option.as_str(), value.as_deref()) {
-                ("--dialect", Some("c99")) => dialect = Dialect::C99,
-                ("--dialect", Some("opencl")) => dialect = Dialect::OpenCl(OpenClFeatures::USUAL),
-                ("--dialect", Some("cuda")) => dialect = Dialect::Cuda,
+                ("--dialect", Some(language)) if let Some(found) = of_language(language) => {
+                    printer = &**found;
+                }
                 ("--index-width", Some("32")) => width = IndexWidth::Bits32,
                 ("--index-width", Some("64")) => width = IndexWidth::Bits64,
                 ("--lines", None) => lines = true,
                 (option, value) => {
                     let given = format!("{option} {}", value.unwrap_or_default());
                     let given = given.trim_end();
-                    return Err(wrong(format!("'{given}' is no option; use {USAGE}")));
+                    let usage = self.usage();
+                    return Err(wrong(format!("'{given}' is no option; use {usage}")));
                 }
             }
         }
         let module = self.module(&name)?;
-        let mut options = Options::new(dialect, width);
+        let mut options = Options::new(printer, width);
         options.line_directives = lines;
-        let printed = module.print(dialect, &options);
+        let printed = module.print(printer, &options);
         Ok(printed.map_err(|error| failed(&name, &error))?.source)
     }
 
     /// The source of the kernel of a name.
     fn module(&self, name: &str) -> Result<Module> {
         let is_meant = |kernel: &&Kernel| kernel.name == name || kernel.full_name == name;
-        let found: Vec<_> = self.0.iter().filter(is_meant).collect();
+        let found: Vec<_> = self.kernels.iter().filter(is_meant).collect();
         match found[..] {
             [kernel] => (kernel.module)().map_err(|error| failed(name, &error)),
             [] => {
-                let names: Vec<_> = self.0.iter().map(|kernel| kernel.name).collect();
+                let names: Vec<_> = self.kernels.iter().map(|kernel| kernel.name).collect();
                 let names = names.join(", ");
                 let problem = format!("there is no kernel named '{name}'; the names are: {names}");
                 Err(wrong(problem))

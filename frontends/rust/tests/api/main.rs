@@ -16,6 +16,7 @@ mod mapping;
 mod natives;
 mod order;
 mod printed;
+mod printers;
 mod recorded;
 mod regions;
 mod scopes;

@@ -4,12 +4,12 @@
 //!
 //! 1. `#[kernel]` emits a function that, when called, builds a [`Module`]; by hand, a
 //!    [`FunctionBuilder`](crate::FunctionBuilder) does.
-//! 2. [`Module::print`] verifies it, decides the values that depend on the target (`target`), and writes it down. An
-//!    operation that a dialect cannot express is a [`PrintError`] that names it.
+//! 2. [`Module::print`](crate::Module::print) verifies it, and has a [`Printer`] decide the values that depend on the target
+//!    ([`Target`]), and write it down. An operation that a language cannot express is a [`PrintError`] that names it.
 //! 3. A driver hands [`Printed::source`] to its compiler, with [`Printed::compiler_options`], and launches
 //!    [`Printed::entry`].
 //!
-//! The printers share everything that the C dialects share: statements (`function`), operations (`operation`,
+//! The printers of this crate ([`Dialect`]) share everything that the C dialects share: statements (`function`), operations (`operation`,
 //! `arithmetic`), places, names, the folding of values into expressions. A dialect is a file with the same parts in each
 //! (`c99`, `opencl`, `cuda`): names of types, atomics, warps, barriers, mathematics, and the entry function. The same
 //! module and options give the same text, always.
@@ -85,19 +85,21 @@ mod names;
 mod opencl;
 mod operation;
 mod place;
+mod printer;
 mod protocol;
 mod target;
 mod text;
 mod width;
 
 use crate::function::Location;
-use crate::module::Module;
 use crate::operation::WarpOperation;
 use crate::verify::VerifyError;
 
+pub use printer::Printer;
 pub use protocol::{
     EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, Printed, SharedMemory, Site,
 };
+pub use target::Target;
 
 /// A language that kernels are printed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,10 +260,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Rust's meaning, checked, with the order of elements that suits the dialect: contiguous in C99, strided in
-    /// others.
+    /// Rust's meaning, checked, with the order of elements that suits the printer's language: contiguous in C99, strided in
+    /// OpenCL C and CUDA C.
     #[must_use]
-    pub fn new(dialect: Dialect, index_width: IndexWidth) -> Self {
+    pub fn new(printer: impl Printer, index_width: IndexWidth) -> Self {
         Self {
             index_width,
             keeps_width: false,
@@ -270,10 +272,7 @@ impl Options {
             contract: false,
             flush_to_zero: false,
             line_directives: true,
-            elements: match dialect {
-                Dialect::C99 => ElementOrder::Contiguous,
-                Dialect::OpenCl(_) | Dialect::Cuda => ElementOrder::Strided,
-            },
+            elements: printer.elements(),
         }
     }
 }
@@ -285,14 +284,14 @@ pub enum PrintError {
     /// The module is not valid.
     #[error(transparent)]
     Invalid(#[from] VerifyError),
-    /// The dialect, or the device's features of it, cannot express an operation.
+    /// The language, or the device's features of it, cannot express an operation.
     #[error(
-        "{dialect} cannot do {what}{}, which the kernel `{kernel}` asks for",
+        "{language} cannot do {what}{}, which the kernel `{kernel}` asks for",
         at(location)
     )]
     Unsupported {
-        /// The dialect.
-        dialect: &'static str,
+        /// The language, as people call it.
+        language: &'static str,
         /// The operation, and the feature that would make it possible.
         what: String,
         /// The kernel.
@@ -306,28 +305,4 @@ fn at(location: &Option<Location>) -> String {
     location.map_or_else(String::new, |Location { file, line }| {
         format!(" ({file}:{line})")
     })
-}
-
-impl Module {
-    /// Writes the module down in a dialect.
-    ///
-    /// # Errors
-    /// [`PrintError::Invalid`] if the module is not; [`PrintError::Unsupported`] if the dialect cannot express one of
-    /// its operations.
-    pub fn print(&self, dialect: Dialect, options: &Options) -> Result<Printed, PrintError> {
-        self.verify()?;
-        let allowed = self.allowances;
-        let options = Options {
-            index_width: target::index_width_for(self, options),
-            checked: options.checked && !allowed.unchecked,
-            fast_math: options.fast_math || allowed.fast_math,
-            contract: options.contract || allowed.contract,
-            flush_to_zero: options.flush_to_zero || allowed.flush_to_zero,
-            ..*options
-        };
-        let dialect = target::dialect_for(self, dialect);
-        let module = target::on_target(self, dialect, &options);
-        let dialect = target::with_used_fences(&module, dialect);
-        module::print(&module, dialect, &options)
-    }
 }

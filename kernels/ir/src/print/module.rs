@@ -20,7 +20,7 @@ use super::names::Names;
 use super::opencl::OpenCl;
 use super::protocol::{EntryKind, EntryParameter, FaultKind, Printed, SharedMemory, Site, layout};
 use super::text::Text;
-use super::{Dialect, IndexWidth, Options, PrintError};
+use super::{Dialect, IndexWidth, Options, PrintError, Printer};
 
 /// Prints a verified module.
 pub(super) fn print(
@@ -45,7 +45,7 @@ pub(super) fn print(
     };
     let printer = ModulePrinter::new(module, language, options);
     printer.check_scalars()?;
-    printer.print(dialect)
+    printer.print(dialect.language())
 }
 
 /// A module being printed.
@@ -169,7 +169,7 @@ impl<'m> ModulePrinter<'m> {
     /// The error of an operation that the dialect cannot express.
     pub(super) fn unsupported(&self, what: String, location: Option<Location>) -> PrintError {
         PrintError::Unsupported {
-            dialect: self.language.name(),
+            language: self.language.name(),
             what,
             kernel: self.module.kernel.function.name.clone(),
             location,
@@ -418,7 +418,7 @@ impl<'m> ModulePrinter<'m> {
         texts
     }
 
-    fn print(mut self, dialect: Dialect) -> Result<Printed, PrintError> {
+    fn print(mut self, language: &'static str) -> Result<Printed, PrintError> {
         self.define_structs();
         let constants = self.constants();
         // Calls lead to functions that may come later in the module: all are declared before the first.
@@ -448,7 +448,7 @@ impl<'m> ModulePrinter<'m> {
         .concat();
         let index = self.options.index_width.bytes();
         Ok(Printed {
-            dialect,
+            language,
             source,
             entry: self.entry_name,
             compiler_options: self.language.compiler_options(self.options),

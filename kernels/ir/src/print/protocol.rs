@@ -7,13 +7,13 @@ use crate::function::Location;
 use crate::module::{Module, ParameterKind, SharedId, SharedLength};
 use crate::types::{Scalar, Type};
 
-use super::{Dialect, IndexWidth};
+use super::IndexWidth;
 
 /// A printed kernel, and how it is launched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Printed {
-    /// The language.
-    pub dialect: Dialect,
+    /// The language, as [`Printer::language`](super::Printer::language) names it.
+    pub language: &'static str,
     /// The source: one translation unit.
     pub source: String,
     /// The name of the entry function.

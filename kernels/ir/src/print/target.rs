@@ -93,53 +93,53 @@ fn takes_64_bits(literal: &Literal) -> bool {
     }
 }
 
-/// A verified module as it is on a target.
-pub(super) fn on_target<'m>(
-    module: &'m Module,
-    dialect: Dialect,
-    options: &Options,
-) -> Cow<'m, Module> {
-    let mut depends = false;
-    each_operation(module, &mut |operation| {
-        depends |= matches!(
-            operation,
-            Operation::Property(_) | Operation::Warp(WarpOperation::Size, _)
-        );
-    });
-    if !depends {
-        return Cow::Borrowed(module);
-    }
-    let mut module = module.clone();
-    let target = Target { dialect, options };
-    for function in module
-        .functions
-        .iter_mut()
-        .chain([&mut module.kernel.function])
-    {
-        let body = std::mem::take(&mut function.body);
-        let mut decided = Decided {
-            target: &target,
-            values: &function.values,
-            numbers: HashMap::new(),
-            decided: HashSet::new(),
-            same: HashMap::new(),
-            results: HashMap::new(),
-        };
-        let mut body = decided.block(body);
-        loop {
-            let results = results(&function.locals, &body);
-            if results.is_empty() {
-                break;
-            }
-            decided.results = results.into_iter().map(|local| (local, None)).collect();
-            body = decided.block(body);
+impl Module {
+    /// A valid module as it is on a target, printed with these options: values and branches that the target decides are left
+    /// out, with all that only they need. For [printers](super::Printer).
+    #[must_use]
+    pub fn on_target(&self, target: &Target, options: &Options) -> Cow<'_, Self> {
+        let mut depends = false;
+        each_operation(self, &mut |operation| {
+            depends |= matches!(
+                operation,
+                Operation::Property(_) | Operation::Warp(WarpOperation::Size, _)
+            );
+        });
+        if !depends {
+            return Cow::Borrowed(self);
         }
-        function.body = body;
-        leave_out_unused(function);
-        forget_undefined(function);
+        let mut module = self.clone();
+        for function in module
+            .functions
+            .iter_mut()
+            .chain([&mut module.kernel.function])
+        {
+            let body = std::mem::take(&mut function.body);
+            let mut decided = Decided {
+                target,
+                options,
+                values: &function.values,
+                numbers: HashMap::new(),
+                decided: HashSet::new(),
+                same: HashMap::new(),
+                results: HashMap::new(),
+            };
+            let mut body = decided.block(body);
+            loop {
+                let results = results(&function.locals, &body);
+                if results.is_empty() {
+                    break;
+                }
+                decided.results = results.into_iter().map(|local| (local, None)).collect();
+                body = decided.block(body);
+            }
+            function.body = body;
+            leave_out_unused(function);
+            forget_undefined(function);
+        }
+        leave_out_uncalled(&mut module);
+        Cow::Owned(module)
     }
-    leave_out_uncalled(&mut module);
-    Cow::Owned(module)
 }
 
 fn each_operation<'m>(module: &'m Module, visit: &mut impl FnMut(&'m Operation)) {
@@ -152,46 +152,47 @@ fn each_operation<'m>(module: &'m Module, visit: &mut impl FnMut(&'m Operation))
     }
 }
 
-struct Target<'o> {
-    dialect: Dialect,
-    options: &'o Options,
+/// A target of a printer: the answers of its devices to the questions that a kernel may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// There is `f64`.
+    pub doubles: bool,
+    /// There is [`Operation::Clock`](crate::Operation::Clock).
+    pub clock: bool,
+    /// There are atomics and fences of [`Scope::System`](crate::Scope::System).
+    pub system_scope: bool,
+    /// There are fences of [`Scope::Device`](crate::Scope::Device).
+    pub device_fence: bool,
+    /// The threads of a warp; `None` if it is known as a kernel runs.
+    pub warp_size: Option<u32>,
 }
 
-impl Target<'_> {
-    fn has(&self, property: Property) -> bool {
-        let opencl = match self.dialect {
+impl Target {
+    /// Of a dialect with its features.
+    pub(super) fn of(dialect: Dialect) -> Self {
+        let opencl = match dialect {
             Dialect::OpenCl(features) => Some(features),
             Dialect::C99 | Dialect::Cuda => None,
         };
-        match property {
-            Property::Gpu => self.options.elements == ElementOrder::Strided,
-            Property::Doubles => opencl.is_none_or(|features| features.doubles),
-            Property::Clock | Property::SystemScope => opencl.is_none(),
-            Property::DeviceFence => opencl.is_none_or(OpenClFeatures::fences_device),
-        }
-    }
-
-    /// The bits of a number that a type without a sign holds.
-    fn held(&self, scalar: Scalar, number: u64) -> u64 {
-        let bytes = scalar
-            .size()
-            .map_or_else(|| self.options.index_width.bytes(), u64::from);
-        number & (u64::MAX >> (64 - 8 * bytes))
-    }
-
-    fn warp_size(&self) -> Option<u64> {
-        match self.dialect {
-            Dialect::C99 => Some(1),
-            Dialect::OpenCl(features) if features.ptx => Some(32),
-            Dialect::OpenCl(features) => (!features.subgroups).then_some(1),
-            Dialect::Cuda => Some(32),
+        Self {
+            doubles: opencl.is_none_or(|features| features.doubles),
+            clock: opencl.is_none(),
+            system_scope: opencl.is_none(),
+            device_fence: opencl.is_none_or(OpenClFeatures::fences_device),
+            warp_size: match dialect {
+                Dialect::C99 => Some(1),
+                Dialect::OpenCl(features) if features.ptx => Some(32),
+                Dialect::OpenCl(features) => (!features.subgroups).then_some(1),
+                Dialect::Cuda => Some(32),
+            },
         }
     }
 }
 
 /// The known values of a function.
 struct Decided<'t> {
-    target: &'t Target<'t>,
+    target: &'t Target,
+    options: &'t Options,
     values: &'t [ValueInfo],
     /// The values that are truth values or numbers without a sign, and are known.
     numbers: HashMap<Value, u64>,
@@ -204,6 +205,24 @@ struct Decided<'t> {
 }
 
 impl Decided<'_> {
+    fn has(&self, property: Property) -> bool {
+        match property {
+            Property::Gpu => self.options.elements == ElementOrder::Strided,
+            Property::Doubles => self.target.doubles,
+            Property::Clock => self.target.clock,
+            Property::SystemScope => self.target.system_scope,
+            Property::DeviceFence => self.target.device_fence,
+        }
+    }
+
+    /// The bits of a number that a type without a sign holds.
+    fn held(&self, scalar: Scalar, number: u64) -> u64 {
+        let bytes = scalar
+            .size()
+            .map_or_else(|| self.options.index_width.bytes(), u64::from);
+        number & (u64::MAX >> (64 - 8 * bytes))
+    }
+
     fn block(&mut self, statements: Block) -> Block {
         let mut written = Block::new();
         for statement in statements {
@@ -309,26 +328,26 @@ impl Decided<'_> {
             }
             Operation::Literal(Literal { scalar, bits }) => {
                 if !scalar.is_signed() {
-                    self.numbers.insert(value, self.target.held(*scalar, *bits));
+                    self.numbers.insert(value, self.held(*scalar, *bits));
                 }
                 None
             }
             Operation::Warp(WarpOperation::Size, _) => {
-                if let Some(size) = self.target.warp_size() {
+                if let Some(size) = self.target.warp_size.map(u64::from) {
                     return self.decide(value, Scalar::U32, size, written);
                 }
                 None
             }
             Operation::Cast(of, to @ (Scalar::U32 | Scalar::U64 | Scalar::Index)) => {
                 let number = self.known(*of);
-                self.is_number(value, number.map(|number| self.target.held(*to, number)));
+                self.is_number(value, number.map(|number| self.held(*to, number)));
                 None
             }
             Operation::AssumeUniform(of) => {
                 self.is_number(value, self.known(*of));
                 None
             }
-            Operation::Property(property) => Some(self.target.has(*property)),
+            Operation::Property(property) => Some(self.has(*property)),
             Operation::Unary(UnaryOperation::Not, of) => self.truth(*of).map(|truth| !truth),
             Operation::Binary(operation, first, second) => {
                 match self.short(*operation, *first, *second) {
