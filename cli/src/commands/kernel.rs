@@ -95,7 +95,7 @@ fn source(asked: &PrintOptions) -> Result<String, CommandError> {
         asked: asked.name.clone(),
         known: REGISTERED.map(|kernel| kernel.name).join(", "),
     })?;
-    let dialect = asked.dialect.into();
+    let dialect = print::Dialect::from(asked.dialect);
     let mut options = print::Options::new(dialect, asked.index_width);
     options.line_directives = asked.lines;
     Ok((kernel.module)()?.print(dialect, &options)?.source)

@@ -178,22 +178,12 @@ pub fn meet(options: &Options, key: &Key) -> Result<Met> {
         name: &options.program,
         patience: options.patience,
     };
-    let begun = dial
-        .begin(options.reconnect)
+    let (begun, bulk) = dial
+        .begin_both(options.reconnect)
         .map_err(|error| failed(error.to_string()))?;
-    let end = |begun: Greeted| {
+    if begun.devices.is_empty() {
         // Else the node would wait for us.
         begun.connection.close(GoodbyeReason::Done, "");
-    };
-    let bulk = match dial.bulk(begun.terms.session.0, begun.terms.key) {
-        Ok(bulk) => bulk,
-        Err(error) => {
-            end(begun);
-            return Err(failed(error.to_string()));
-        }
-    };
-    if begun.devices.is_empty() {
-        end(begun);
         return Err(failed(format!("node '{}' offers no devices", options.name)));
     }
     let met = (options.clone(), key.clone(), begun, bulk);

@@ -12,6 +12,7 @@ use quipu_link::{Folder, Invitation, Key, LinkError, machine_name};
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, ErrorKind, Result};
 use quipu_threads::Start;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,8 +246,9 @@ pub fn pair(folder: &Path, line: &str, patience: Duration) -> Result<Node> {
 #[must_use]
 pub fn connect_to(nodes: &[Node]) -> (Option<Result<Arc<RemoteDriver>>>, Vec<Error>) {
     let (mut met, mut errors) = (Vec::new(), Vec::new());
-    for node in nodes {
-        match home().and_then(|home| meet_from(&home, node, PATIENCE)) {
+    let meet = |node: &Node| home().and_then(|home| meet_from(&home, node, PATIENCE));
+    for one in at_once(nodes, meet) {
+        match one {
             Ok(one) => met.push(one),
             Err(error) => errors.push(error),
         }
@@ -274,8 +276,30 @@ pub fn connect_together(
     nodes: &[Node],
     patience: Duration,
 ) -> Result<Arc<RemoteDriver>> {
-    let met = nodes.iter().map(|node| meet_from(folder, node, patience));
+    let met = at_once(nodes, |node| meet_from(folder, node, patience)).into_iter();
     together(met.collect::<Result<Vec<Met>>>()?)
+}
+
+/// Meets all of these at the same time: several that are far away take no longer than one.
+fn at_once(nodes: &[Node], meet: impl Fn(&Node) -> Result<Met> + Sync) -> Vec<Result<Met>> {
+    let Some((first, others)) = nodes.split_first() else {
+        return Vec::new();
+    };
+    let meet = &meet;
+    std::thread::scope(|scope| {
+        let begin = |node| {
+            let thread = std::thread::Builder::new().name("quipu-meet".to_owned());
+            (node, thread.start_scoped(scope, move || meet(node)))
+        };
+        let others: Vec<_> = others.iter().map(begin).collect();
+        let mut met = vec![meet(first)];
+        met.extend(others.into_iter().map(|(node, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            // The system gives no thread.
+            Err(_) => meet(node),
+        }));
+        met
+    })
 }
 
 fn meet_from(folder: &Path, node: &Node, patience: Duration) -> Result<Met> {

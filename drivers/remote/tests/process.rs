@@ -11,6 +11,7 @@ use quipu_scheduler::{Access, AccessMode, Context, Device, ErrorKind, MemoryRef,
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use support::relay::{Relay, Way};
+use support::rounds::{Round, Rounds};
 use support::{Rig, Suite, pool};
 
 /// One of the tests at a time: one ends all processes that there are.
@@ -73,6 +74,32 @@ impl Random {
 fn host(bytes: &mut [u8]) -> HostMemory {
     // SAFETY: kept, and not looked at, until all commands are over, by who has it.
     unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) }
+}
+
+#[test]
+fn a_session_with_both_streams_is_there_after_four_round_trips() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _watchdog = watchdog("the round trips of a client that connects");
+    let tcp = Round {
+        connections: 1,
+        speak: 0,
+    };
+    let round = |speak| Round {
+        connections: 3,
+        speak,
+    };
+    // TLS; hello to the node and TLS to the session, twice; hello to the session.
+    let with_process = (rig(), [tcp, round(1), round(3), round(2)]);
+    // The session is in the node's own process, so one connection has no use.
+    let without = Rig::new(pool(1), Limits::default());
+    let without = (without, [tcp, round(1), round(3), round(1)]);
+    for (mut rig, rounds) in [with_process, without] {
+        let network = Rounds::to(&rig.address, &rounds);
+        rig.address.clone_from(&network.address);
+        let met = rig.met();
+        assert_eq!(network.count(), (4, 3));
+        drop(met);
+    }
 }
 
 #[test]

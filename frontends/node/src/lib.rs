@@ -6,6 +6,9 @@
 //! | [`limits`] | how much of what a session may have |
 //! | [`native`] | kernels that the node's program has natively |
 //! | [`process`] | sessions in processes of their own |
+//! | `listening` | takes connections, and looks for their first words |
+//! | `strangers` | connections that have not said hello yet |
+//! | `early` | connections of sessions that are coming |
 //! | `watch` | what is looked at from time to time |
 //! | `questions` | answers to who only asks how the node is |
 //! | `paced` | an answer that is made now and then for all who ask |
@@ -20,6 +23,8 @@
 #![warn(clippy::disallowed_methods)]
 
 mod describe;
+#[cfg(target_os = "linux")]
+mod early;
 mod failure;
 pub mod limits;
 mod listening;

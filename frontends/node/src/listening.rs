@@ -3,6 +3,7 @@
 //! | first words | what becomes of the connection |
 //! |---|---|
 //! | the name of a session that is there | it goes to the session at once |
+//! | the name of a session that is coming | it waits for the session, [without a place](crate::early) |
 //! | TLS's, or another session's name | it waits for a place, among [strangers](crate::strangers) |
 //! | others | it is closed |
 //! | none | it is closed after a while, or if too many come of its network |
@@ -59,8 +60,9 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
     let mut silent = Crowd::new();
     while !shared.stopping.load(Ordering::SeqCst) {
         let patience = shared.gate.patience();
-        let oldest = silent.iter().next();
-        let left = oldest.map(|one: &One<_>| patience.saturating_sub(one.since.elapsed()));
+        let oldest = silent.iter().next().map(|one: &One<_>| one.since);
+        let oldest = oldest.into_iter().chain(shared.early.oldest()).min();
+        let left = oldest.map(|since| patience.saturating_sub(since.elapsed()));
         let streams = silent.iter().map(|one| &one.stream);
         let mut have_spoken = words::wait(listener, streams, left).into_iter();
         let has_come = have_spoken.next().unwrap_or(false);
@@ -68,6 +70,7 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
             shared.hear(one);
         }
         drop(silent.take(|one| one.since.elapsed() >= patience));
+        shared.early.expire(patience);
         // So that those that have spoken wait for no more than this.
         for _ in 0..words::TURN * usize::from(has_come) {
             match listener.accept() {
@@ -75,7 +78,7 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
                     let Some(one) = shared.stranger(stream) else {
                         continue;
                     };
-                    drop(shared.strangers.wait_for_words(&mut silent, one));
+                    drop(shared.strangers.wait_in(&mut silent, one));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => {
@@ -96,6 +99,7 @@ impl Shared {
             Some(words::First::Route(route)) if self.has_session(route) => {
                 drop(self.route(one.stream));
             }
+            Some(words::First::Early(route, is_bulk)) => self.come_early(one, route, is_bulk),
             Some(_) => self.come(one),
             None => quipu_scheduler::panics::quietly(|| {
                 let address = match one.stream.peer_addr() {
@@ -108,7 +112,7 @@ impl Shared {
         }
     }
 
-    fn has_session(&self, route: quipu_link::Route) -> bool {
+    pub(crate) fn has_session(&self, route: quipu_link::Route) -> bool {
         match self.home() {
             crate::node::Home::Processes(processes) => processes.has(route),
             _ => false,
@@ -149,6 +153,8 @@ mod words {
     pub(super) enum First {
         Tls,
         Route(Route),
+        /// Of a session that may not be there yet; and whether it is its bulk stream.
+        Early(Route, bool),
     }
 
     /// Has the system keep as many connections as it can for who takes them, for the standard library asks for few, and one for which
@@ -229,7 +235,11 @@ mod words {
         least(stream, 1).ok()?;
         match bytes[0] {
             HANDSHAKE => Some(First::Tls),
-            first if first == ROUTE_MAGIC[0] => Route::decode(bytes).map(First::Route),
+            first if first == ROUTE_MAGIC[0] => {
+                let early = Route::decode_early(bytes);
+                let early = early.map(|(route, is_bulk)| First::Early(route, is_bulk));
+                early.or_else(|| Route::decode(bytes).map(First::Route))
+            }
             _ => None,
         }
     }

@@ -15,6 +15,7 @@ use quipu_link::peer::{Destination, Networks, PeerCaller};
 use quipu_link::stream::IDLE;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key, LinkError, Rights};
+use quipu_protocol::EARLY;
 use quipu_protocol::message::{
     DataOrder, GoodbyeReason, PeerAddress, Refusal, Role, SessionId, Status, Welcome,
 };
@@ -25,7 +26,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -172,6 +173,10 @@ pub(crate) struct Shared {
     )]
     pub(crate) has_begun: AtomicBool,
     pub(crate) strangers: Strangers,
+    #[cfg(target_os = "linux")]
+    pub(crate) early: crate::early::Early,
+    /// A session of this process has begun: with its sessions.
+    begun_here: Condvar,
     /// How many connections of each client only ask how the node is.
     pub(crate) questions: Mutex<HashMap<Fingerprint, usize>>,
     /// Answers to them: with all sessions, and without.
@@ -329,6 +334,14 @@ impl Drop for Node {
     }
 }
 
+/// The id of a session whose client cannot export it.
+fn random_session() -> Option<SessionId> {
+    let mut id = SessionId::NONE;
+    let random = ring::rand::SystemRandom::new();
+    ring::rand::SecureRandom::fill(&random, &mut id.0).ok()?;
+    (id != SessionId::NONE).then_some(id)
+}
+
 /// Those of the devices that a client may use.
 pub(crate) fn allowed(devices: &[Device], rights: &Rights) -> Vec<Device> {
     let may = |device: &&Device| rights.allow(device.driver_name(), device.index());
@@ -341,6 +354,9 @@ impl Shared {
         Arc::new(Self {
             busy: Busy::of(options.devices.len()),
             strangers: Strangers::new(limits.strangers),
+            #[cfg(target_os = "linux")]
+            early: crate::early::Early::new(),
+            begun_here: Condvar::new(),
             gate,
             options: Options { limits, ..options },
             begun: Instant::now(),
@@ -372,6 +388,8 @@ impl Shared {
             processes.shut_down();
         }
         self.strangers.close();
+        #[cfg(target_os = "linux")]
+        self.early.close();
     }
 
     /// A number that no other session of this process has.
@@ -609,11 +627,12 @@ impl Shared {
 
     /// A new session, until it ends or has a process of its own.
     fn begin_new(self: &Arc<Self>, caller: Caller) -> Result<(), LinkError> {
-        let mut id = SessionId::NONE;
-        let random = ring::rand::SystemRandom::new();
-        if ring::rand::SecureRandom::fill(&random, &mut id.0).is_err() || id == SessionId::NONE {
+        let own = caller
+            .own_session()
+            .filter(|_| self.features() & EARLY != 0);
+        let Some(id) = own.or_else(random_session) else {
             return Err(caller.refuse(Refusal::Full, "the system gives no random numbers"));
-        }
+        };
         let rights = &caller.client().rights;
         if !rights.are_all() && !self.has_processes() {
             let text = "this node keeps all sessions in one process, and so takes only clients with all rights";
@@ -627,7 +646,8 @@ impl Shared {
             Home::Here => self.begin(caller, id),
             #[cfg(target_os = "linux")]
             Home::Processes(processes) => {
-                processes.begin(caller, id, &self.gate, &self.options.limits)
+                let is_there = || self.let_early_in(id);
+                processes.begin(caller, id, &self.gate, &self.options.limits, is_there)
             }
             #[cfg(target_os = "linux")]
             Home::Session(..) => {
@@ -663,6 +683,9 @@ impl Shared {
             }
             sessions.insert(id, Arc::clone(&session));
         }
+        self.begun_here.notify_all();
+        #[cfg(target_os = "linux")]
+        self.let_early_in(id);
         // The node's process has said so of one that has another.
         let is_told = matches!(self.home, Home::Here);
         let client = caller.client().name.clone();
@@ -696,6 +719,9 @@ impl Shared {
             let commands = session.counters().commands().iter().sum();
             self.commands_before.fetch_add(commands, Ordering::AcqRel);
         }
+        drop(sessions);
+        #[cfg(target_os = "linux")]
+        self.early.forget(id);
     }
 
     /// Another node has come, by its own account. Whatever is wrong with it, it is not told.
@@ -794,8 +820,23 @@ impl Shared {
         }
     }
 
+    /// If this process is for a session that has not begun: waits until it has, for as long as its client may take to say hello. The
+    /// connections of both streams come at the same time.
+    fn await_own(&self) {
+        #[cfg(target_os = "linux")]
+        if matches!(self.home, Home::Session(..)) {
+            let is_missing = |sessions: &mut HashMap<_, _>| sessions.is_empty();
+            let (sessions, patience) = (locked(&self.sessions), self.gate.patience());
+            let waited = self
+                .begun_here
+                .wait_timeout_while(sessions, patience, is_missing);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// A session's bulk stream, until it ends.
     fn attach(&self, caller: Caller) -> Result<(), LinkError> {
+        self.await_own();
         let session = self.session_of(&caller);
         let (_, epoch, received) = caller.session();
         let is_first = (epoch, received) == (1, 0);

@@ -11,7 +11,7 @@ use crate::locked;
 use crate::node::Shared;
 use quipu_protocol::limits::{MAX_BUFFER, MAX_PRINTED};
 use quipu_protocol::message::{self, Message};
-use quipu_protocol::{FEATURES, PRINTED};
+use quipu_protocol::{EARLY, FEATURES, PRINTED};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,10 +119,10 @@ impl Shared {
 
     /// What this process has of the protocol.
     pub(crate) fn features(&self) -> u64 {
-        match self.printed() {
-            Some(_) => FEATURES,
-            None => FEATURES & !PRINTED,
-        }
+        let printed = self.printed().map_or(PRINTED, |_| 0);
+        // Only there are first words looked for.
+        let early = if cfg!(target_os = "linux") { 0 } else { EARLY };
+        FEATURES & !printed & !early
     }
 }
 

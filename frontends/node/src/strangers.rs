@@ -10,7 +10,8 @@
 //! 4. A place is taken for that long, also if its connection ends before without having been a client's. So a network has only so many
 //!    handshakes in a second, however brief each is.
 //! 5. Networks that a client has come from count before all others.
-//! 6. A connection that names a session which is there waits for nothing.
+//! 6. A connection that names a session which is there waits for nothing, and one that names a session which
+//!    [is coming](crate::early) for that session alone.
 //!
 //! A *network* is an address of IPv4, or the first 64 bits of one of IPv6: that many a single machine often has. A *site* is an address
 //! of IPv4, or the first 48 bits of one of IPv6: that many a single user often has. An address is the other side's own, because it has
@@ -64,13 +65,23 @@ struct Site(u128);
 
 /// A connection.
 pub(crate) struct One<S> {
-    number: u64,
+    pub(crate) number: u64,
     network: Network,
     pub(crate) since: Instant,
     pub(crate) stream: S,
 }
 
 impl<S> One<S> {
+    /// The same with another stream.
+    pub(crate) fn with<T>(self, with: impl FnOnce(S) -> T) -> One<T> {
+        One {
+            number: self.number,
+            network: self.network,
+            since: self.since,
+            stream: with(self.stream),
+        }
+    }
+
     /// As it has its place from now on.
     fn with_place(self, now: Instant) -> One<Option<S>> {
         One {
@@ -289,13 +300,9 @@ impl Strangers {
         }
     }
 
-    /// Has a connection wait for its first words among those that do. The one that is given up for it, if there is one.
-    pub(crate) fn wait_for_words(
-        &self,
-        silent: &mut Crowd<TcpStream>,
-        one: One<TcpStream>,
-    ) -> Option<One<TcpStream>> {
-        locked(&self.queue).wait_in(silent, one)
+    /// Has a connection wait in a crowd, for its first words or its session. The one that is given up for it, if there is one.
+    pub(crate) fn wait_in<T>(&self, crowd: &mut Crowd<T>, one: One<T>) -> Option<One<T>> {
+        locked(&self.queue).wait_in(crowd, one)
     }
 
     /// A connection has said hello, which makes its network known if it is a client's, or has ended.
@@ -378,7 +385,7 @@ impl Shared {
         }
     }
 
-    fn see_to_on_a_thread(self: &Arc<Self>, number: u64, stream: TcpStream) {
+    pub(crate) fn see_to_on_a_thread(self: &Arc<Self>, number: u64, stream: TcpStream) {
         let own = Arc::clone(self);
         let begun = std::thread::Builder::new()
             .name("quipu-session".to_owned())

@@ -8,15 +8,17 @@ use crate::key::{Fingerprint, Key, random};
 use crate::resolve::NAMES_HERE;
 use crate::route::Route;
 use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
-use crate::tls;
+use crate::tls::{self, OnlyNode};
 use quipu_protocol::limits::MAX_NAME;
 use quipu_protocol::message::{
     DataOrder, Enrol, Message, Ping, Refuse, Role, SessionId, Status, presentable,
 };
 use quipu_protocol::{ENROLMENT_PROTOCOL, PROTOCOL};
 use quipu_threads::Start;
+use rustls::ClientConnection;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -90,6 +92,21 @@ impl Dial<'_> {
         connect(self.address, self.key, whom, protocol, self.patience)
     }
 
+    /// A connection to the node, handshake done. As soon as one of its addresses has answered, `reached` is told which.
+    pub(crate) fn connect_telling(
+        &self,
+        protocol: &[u8],
+        reached: impl FnOnce(SocketAddr),
+    ) -> Result<Connection> {
+        let deadline = Instant::now() + self.patience;
+        let stream = reach(self.address, deadline)?;
+        if let Ok(host) = stream.peer_addr() {
+            reached(host);
+        }
+        let tls = tls::client(self.key, Some(self.node), protocol, self.address)?;
+        shake_hands(stream, tls, protocol, self.address, deadline)
+    }
+
     /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
     ///
     /// # Errors
@@ -117,16 +134,26 @@ fn connect(
     protocol: &[u8],
     patience: Duration,
 ) -> Result<Connection> {
-    check_address(address)?;
     let deadline = Instant::now() + patience;
     let mut stream = reach(address, deadline)?;
     if let Some(session) = session {
         let written = stream.write_all(&Route::to(session).encode());
         written.map_err(|error| crate::connection::ended(address, error))?;
     }
-    let (tls, only) = tls::client(key, node, protocol, address)?;
+    let tls = tls::client(key, node, protocol, address)?;
+    shake_hands(stream, tls, protocol, address, deadline)
+}
+
+/// TLS's handshake on a connection, in one of the protocols, with the side whose key the verifier expects.
+pub(crate) fn shake_hands(
+    stream: TcpStream,
+    (tls, only): (ClientConnection, Arc<OnlyNode>),
+    protocol: &[u8],
+    address: &str,
+    deadline: Instant,
+) -> Result<Connection> {
     let shaken = Connection::shake_hands(stream, tls.into(), address, deadline);
-    if let (Some(expected), Some(found)) = (node, only.wrong_key()) {
+    if let Some((expected, found)) = only.wrong_key() {
         NAMES_HERE.note(address, None);
         return Err(LinkError::WrongKey {
             address: address.to_owned(),
@@ -146,11 +173,12 @@ fn connect(
 }
 
 /// The first of the host's addresses that answers.
-fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
+pub(crate) fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
     let unreachable = |source| LinkError::Unreachable {
         address: address.to_owned(),
         source,
     };
+    check_address(address)?;
     // One address that swallows packets leaves time for the others.
     let dial = |host: &SocketAddr, others: usize| {
         let left = deadline.saturating_duration_since(Instant::now());

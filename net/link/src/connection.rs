@@ -8,12 +8,13 @@ use crate::error::{LinkError, Result, on_one_line};
 use crate::key::Fingerprint;
 use crate::stream::{self, Agreed, Duplex, Incoming, Outgoing, Pulse};
 use crate::timer::Timer;
+use quipu_protocol::SESSION_LABEL;
 use quipu_protocol::batch::Batch;
 use quipu_protocol::compression::Codecs;
 use quipu_protocol::error::WireError;
 use quipu_protocol::frame::Frame;
 use quipu_protocol::limits::MIN_FRAME;
-use quipu_protocol::message::{Goodbye, GoodbyeReason, Message, decode, presentable};
+use quipu_protocol::message::{Goodbye, GoodbyeReason, Message, SessionId, decode, presentable};
 use quipu_protocol::reader::{FrameReader, Next};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -173,6 +174,14 @@ impl Connection {
     #[must_use]
     pub fn peer(&self) -> Fingerprint {
         self.peer
+    }
+
+    /// The id of the session that both sides mean if it begins on this connection: only they know it.
+    pub(crate) fn own_session(&self) -> Option<SessionId> {
+        let id = self
+            .tls
+            .export_keying_material([0; 16], SESSION_LABEL, None);
+        id.ok().map(SessionId).filter(|id| *id != SessionId::NONE)
     }
 
     /// The address of this side, if the system says it.

@@ -25,12 +25,12 @@ use crate::timer::SystemTimer;
 use crate::{quietly, tls};
 use quipu_protocol::compression::Codecs;
 use quipu_protocol::message::{
-    Device, Enrolled, Hello, Message, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
+    Device, Enrolled, Hello, Message, Ping, Redirect, Refusal, Refuse, Role, SessionId, Welcome,
     presentable,
 };
 use quipu_protocol::{
-    ENROLMENT_PROTOCOL, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL, PROOF_PROTOCOL,
-    PROTOCOL, PULSE, negotiate,
+    EARLY, ENROLMENT_PROTOCOL, FEATURES, NEWEST_VERSION, OLDEST_VERSION, PEER_PROTOCOL,
+    PROOF_PROTOCOL, PROTOCOL, PULSE, negotiate,
 };
 use rustls::{ServerConfig, ServerConnection};
 use std::net::TcpStream;
@@ -95,6 +95,8 @@ pub struct Caller {
     features: u64,
     patience: Duration,
     name: String,
+    /// The time that an answer may take to leave.
+    answering: Duration,
 }
 
 /// The file of a node's key.
@@ -313,6 +315,7 @@ impl Gate {
             features: hello.features & !self.lacks,
             patience: Duration::from_millis(hello.patience_ms.into()),
             name,
+            answering: self.patience,
         })
     }
 
@@ -414,6 +417,35 @@ impl Caller {
         self.features & FEATURES
     }
 
+    /// The id of the session that begins with it, if both sides have one: then connections of the session may have come with its hello.
+    #[must_use]
+    pub fn own_session(&self) -> Option<SessionId> {
+        let is_taken = self.features() & EARLY != 0 && self.role == Role::Session;
+        is_taken.then(|| self.connection.own_session()).flatten()
+    }
+
+    /// Says that the session starts, if the client understands it.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn is_starting(&mut self) -> Result<()> {
+        if self.own_session().is_none() {
+            return Ok(());
+        }
+        let ping = Ping {
+            token: 0,
+            time_ns: 0,
+        };
+        self.renew_deadline();
+        self.connection.send(&Message::Ping(ping))
+    }
+
+    /// A session may take longer to start than a client may take to say hello.
+    fn renew_deadline(&mut self) {
+        let deadline = Instant::now() + self.answering;
+        self.connection.set_deadline(Some(deadline));
+    }
+
     /// The time that the client would wait for a lost connection.
     #[must_use]
     pub fn patience(&self) -> Duration {
@@ -421,7 +453,8 @@ impl Caller {
     }
 
     /// Does not take the connection. Gives the refusal, for the log.
-    pub fn refuse(self, refusal: Refusal, text: &str) -> LinkError {
+    pub fn refuse(mut self, refusal: Refusal, text: &str) -> LinkError {
+        self.renew_deadline();
         refuse(self.connection, refusal, text)
     }
 
@@ -430,6 +463,7 @@ impl Caller {
     /// # Errors
     /// If the connection is lost.
     pub fn redirect(mut self, redirect: Redirect) -> Result<()> {
+        self.renew_deadline();
         self.connection.send(&Message::Redirect(redirect))?;
         self.connection.end_and_drain(LINGER);
         Ok(())
@@ -461,6 +495,7 @@ impl Caller {
                 ..*device
             })
         }));
+        self.renew_deadline();
         self.connection.send_all(&messages)?;
         self.connection
             .allow_frames(self.max_frame, welcome.max_frame);

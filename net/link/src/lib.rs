@@ -14,6 +14,7 @@
 //! | [`compression`] | the choice of compression for large transfers |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
+//! | `early` | connections of a session that is being asked for |
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |
 //! | [`peer`] | connections from node to node |
 //! | [`gate`] | a node's door: who may come in, and what for |
@@ -56,6 +57,7 @@ pub mod clients;
 pub mod clock;
 pub mod compression;
 pub mod connection;
+mod early;
 pub mod error;
 pub mod folder;
 pub mod gate;

@@ -1,8 +1,8 @@
-//! Routing: the bytes before TLS on a connection to a session that has a process of its own.
+//! Routing: the bytes before TLS on a connection that is for one session.
 
 use crate::key::sha256;
-use quipu_protocol::ROUTE_MAGIC;
 use quipu_protocol::message::SessionId;
+use quipu_protocol::{EARLY_MAGIC, ROUTE_MAGIC};
 
 /// The way to a session: the beginning of a hash of its id. A node that dials another says this before either side
 /// has proved a key, and the client has told it the id. No one can choose enough of a hash to give it a meaning for
@@ -31,12 +31,33 @@ impl Route {
         bytes
     }
 
+    /// As it is sent where the session is not there yet, for its command stream or its bulk stream.
+    #[must_use]
+    pub fn encode_early(self, is_bulk: bool) -> [u8; Self::LENGTH] {
+        let mut bytes = self.encode();
+        bytes[..ROUTE_MAGIC.len()].copy_from_slice(&EARLY_MAGIC[usize::from(is_bulk)]);
+        bytes
+    }
+
     /// Reads a route from sent bytes; none if they are something else.
     #[must_use]
     pub fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
-        let (magic, route) = bytes.split_first_chunk()?;
+        Self::behind(ROUTE_MAGIC, bytes)
+    }
+
+    /// Reads a route to a session that may not be there yet, and whether it is to the bulk stream; none if the bytes are
+    /// something else.
+    #[must_use]
+    pub fn decode_early(bytes: [u8; Self::LENGTH]) -> Option<(Self, bool)> {
+        let [command, bulk] = EARLY_MAGIC.map(|magic| Self::behind(magic, bytes));
+        let command = command.map(|route| (route, false));
+        command.or(bulk.map(|route| (route, true)))
+    }
+
+    fn behind(magic: [u8; 8], bytes: [u8; Self::LENGTH]) -> Option<Self> {
+        let (found, route) = bytes.split_first_chunk()?;
         let route = route.try_into().ok()?;
-        (*magic == ROUTE_MAGIC).then_some(Self(route))
+        (*found == magic).then_some(Self(route))
     }
 }
 
@@ -55,6 +76,12 @@ mod tests {
             let mut other = sent;
             other[at] ^= 1;
             assert_eq!(Route::decode(other), None);
+        }
+        assert_eq!(Route::decode_early(sent), None);
+        for is_bulk in [false, true] {
+            let early = route.encode_early(is_bulk);
+            assert_eq!(Route::decode_early(early), Some((route, is_bulk)));
+            assert_eq!(Route::decode(early), None);
         }
         let chosen = *b"\nFLUSHALL\r\n\r\n\r\n\r";
         let chosen = SessionId(chosen[..16].try_into().unwrap());

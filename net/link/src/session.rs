@@ -16,7 +16,7 @@ use quipu_protocol::{
     NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PRINTED, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A device of a node, as the node describes it. Sizes in bytes, extents in their own units; the largest number means
 /// no limit.
@@ -288,10 +288,16 @@ pub struct Greeted {
 }
 
 /// A node's answer to a hello.
-enum Answer {
+pub(crate) enum Answer {
     Welcome(Box<Greeted>),
     Redirect(Redirect),
 }
+
+/// The time that a session may take to start on its node, which opens the devices.
+pub const STARTING: Duration = Duration::from_secs(60);
+
+/// The time between two pings of a node by which it says that a session starts.
+pub const STARTING_PING: Duration = Duration::from_secs(1);
 
 /// The place of a connection in a session that is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -343,7 +349,7 @@ impl Dial<'_> {
         self.attach(role, place)
     }
 
-    fn attach(&self, role: Role, place: &Place) -> Result<Greeted> {
+    pub(crate) fn attach(&self, role: Role, place: &Place) -> Result<Greeted> {
         let mut greeted = self.greet(role, place)?;
         greeted.connection.set_deadline(None);
         Ok(greeted)
@@ -373,7 +379,7 @@ impl Dial<'_> {
         }
     }
 
-    fn unexpected(&self, kind: &'static str, expected: &'static str) -> LinkError {
+    pub(crate) fn unexpected(&self, kind: &'static str, expected: &'static str) -> LinkError {
         LinkError::Unexpected {
             address: self.address.to_owned(),
             kind,
@@ -382,9 +388,21 @@ impl Dial<'_> {
     }
 
     fn say_hello(&self, role: Role, place: &Place) -> Result<Answer> {
+        let session = place.key.map(|key| (place.session.0, key));
+        let connection = self.connect(PROTOCOL, session)?;
+        self.say_hello_on(connection, role, place)
+    }
+
+    /// Says hello on a connection, and hears the answer. The node may take longer than the patience where it starts a session, and says
+    /// now and then that it does.
+    pub(crate) fn say_hello_on(
+        &self,
+        mut connection: Connection,
+        role: Role,
+        place: &Place,
+    ) -> Result<Answer> {
         let (session, epoch) = place.session;
         let patience_ms = u32::try_from(place.patience.as_millis()).unwrap_or(u32::MAX);
-        let mut connection = self.connect(PROTOCOL, place.key.map(|key| (session, key)))?;
         let name = presentable(self.name, MAX_NAME);
         let said = connection.send(&Message::Hello(Hello {
             versions: (OLDEST_VERSION, NEWEST_VERSION),
@@ -398,11 +416,19 @@ impl Dial<'_> {
             patience_ms,
             name: &name,
         }));
-        let answer = receive_or_refusal(&mut connection, |message| match message {
-            Message::Welcome(welcome) => Ok(Ok(Terms::from(welcome))),
-            Message::Redirect(redirect) => Ok(Err(*redirect)),
-            _ => Err("a welcome"),
-        });
+        let last = Instant::now() + STARTING + self.patience;
+        let answer = loop {
+            let heard = receive_or_refusal(&mut connection, |message| match message {
+                Message::Welcome(welcome) => Ok(Some(Ok(Terms::from(welcome)))),
+                Message::Redirect(redirect) => Ok(Some(Err(*redirect))),
+                Message::Ping(_) if role == Role::Session => Ok(None),
+                _ => Err("a welcome"),
+            });
+            match heard.transpose() {
+                Some(answer) => break answer,
+                None => connection.set_deadline(Some(last.min(Instant::now() + self.patience))),
+            }
+        };
         // A node that refuses does so without reading our hello, which may then fail: its message is the reason.
         let terms = match (answer, said) {
             (Ok(terms), said) => said.map(|()| terms)?,

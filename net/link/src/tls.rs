@@ -43,22 +43,29 @@ fn fingerprint_of(
     found.ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))
 }
 
-/// Takes one server's key and no other, or any that proves itself where none is expected.
-#[derive(Debug)]
+/// Takes one server's key and no other, or any that proves itself where none is expected. Takes none before it is known which.
+#[derive(Debug, Default)]
 pub(crate) struct OnlyNode {
-    expected: Option<Fingerprint>,
+    expected: OnceLock<Option<Fingerprint>>,
     found: OnceLock<Fingerprint>,
 }
 
 impl OnlyNode {
     fn takes(&self, key: Fingerprint) -> bool {
-        self.expected.is_none_or(|expected| key == expected)
+        let expected = self.expected.get();
+        expected.is_some_and(|expected| expected.is_none_or(|expected| key == expected))
     }
 
-    /// The key that another server has shown instead.
-    pub(crate) fn wrong_key(&self) -> Option<Fingerprint> {
-        let found = self.found.get().copied();
-        found.filter(|found| !self.takes(*found))
+    /// Expects this key from now on, or any. The first call counts.
+    pub(crate) fn expect(&self, key: Option<Fingerprint>) {
+        let _ = self.expected.set(key);
+    }
+
+    /// The expected key, and the one that another server has shown instead.
+    pub(crate) fn wrong_key(&self) -> Option<(Fingerprint, Fingerprint)> {
+        let expected = (*self.expected.get()?)?;
+        let found = *self.found.get()?;
+        (found != expected).then_some((expected, found))
     }
 }
 
@@ -168,10 +175,18 @@ pub(crate) fn client(
     protocol: &[u8],
     address: &str,
 ) -> Result<(ClientConnection, Arc<OnlyNode>)> {
-    let only = Arc::new(OnlyNode {
-        expected: node,
-        found: OnceLock::new(),
-    });
+    let (connection, only) = client_of_later(key, protocol, address)?;
+    only.expect(node);
+    Ok((connection, only))
+}
+
+/// The same, where the verifier is told later which key to expect: before the server's answer is read.
+pub(crate) fn client_of_later(
+    key: &Key,
+    protocol: &[u8],
+    address: &str,
+) -> Result<(ClientConnection, Arc<OnlyNode>)> {
+    let only = Arc::new(OnlyNode::default());
     let resolver = AlwaysResolvesClientRawPublicKeys::new(key.certified());
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])

@@ -8,9 +8,9 @@ use quipu_link::connection::Connection;
 use quipu_link::gate::{Arrival, Caller, Gate};
 use quipu_link::invitation::Invitations;
 use quipu_link::peer::{Destination, Networks};
-use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights};
+use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights, Route};
 use quipu_protocol::message::*;
-use quipu_protocol::{IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
+use quipu_protocol::{EARLY, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -440,6 +440,79 @@ fn what_a_node_has_dialled_for_a_session_is_a_peer_or_nothing() {
     is_refused(admitting);
     passing.join().unwrap();
     assert_eq!(Clients::of(&house.folder).list().unwrap().len(), 1);
+}
+
+#[test]
+fn a_client_waits_for_a_session_that_starts_and_is_told_so_if_it_understands_that() {
+    for lacks in [0, EARLY] {
+        let mut house = House::new();
+        let gate = Gate::new(&house.folder, "node-a", PATIENCE, Arc::new(SystemClock));
+        house.gate = Arc::new(gate.unwrap().lacking(lacks));
+        let key = house.enrolled("laptop");
+        let serving = house.serve(move |mut caller| {
+            for _ in 0..3 {
+                caller.is_starting().unwrap();
+            }
+            let own = caller.own_session();
+            assert_eq!(own.is_none(), lacks != 0);
+            let session = own.unwrap_or(SessionId([1; 16]));
+            let welcome = Welcome {
+                session,
+                epoch: 1,
+                ..welcome()
+            };
+            caller.welcome(welcome, &[]).unwrap();
+            session
+        });
+        let greeted = house.dial(&key).begin(Duration::ZERO).unwrap();
+        let (session, _) = greeted.terms.session;
+        assert_eq!(session, serving.join().unwrap());
+    }
+}
+
+#[test]
+fn an_early_connection_is_for_the_key_that_the_node_has_named() {
+    let house = House::new();
+    let key = house.enrolled("laptop");
+    let [right, wrong] = [(); 2].map(|()| Key::passing().unwrap());
+    let client = Clients::of(&house.folder).list().unwrap().remove(0);
+    let impostor = Gate::of_session(&wrong, client, "node-a", PATIENCE).unwrap();
+    let (gate, listener) = (house.gate.clone(), house.listener.clone());
+    let serving = std::thread::spawn(move || {
+        let first = listener.accept().unwrap().0;
+        let admitting = std::thread::spawn(move || gate.admit(first));
+        let mut early = [(); 2].map(|()| listener.accept().unwrap().0);
+        let Ok(Arrival::Caller(caller)) = admitting.join().unwrap() else {
+            panic!("no caller");
+        };
+        let session = caller.own_session().unwrap();
+        let mut words = [[0; Route::LENGTH]; 2];
+        for (stream, words) in early.iter_mut().zip(&mut words) {
+            stream.read_exact(words).unwrap();
+        }
+        let mut named = words.map(|words| Route::decode_early(words).unwrap());
+        named.sort_by_key(|(_, is_bulk)| *is_bulk);
+        let route = Route::to(session);
+        assert_eq!(named, [(route, false), (route, true)]);
+        let redirect = Redirect {
+            session,
+            key: right.fingerprint().bytes(),
+            wait_ms: 1,
+        };
+        caller.redirect(redirect).unwrap();
+        for stream in early {
+            // The client goes before it says hello.
+            impostor.admit(stream).unwrap_err();
+        }
+        // It looks for the session in the way that an older client does.
+        let (mut again, _) = listener.accept().unwrap();
+        let mut words = [0; Route::LENGTH];
+        again.read_exact(&mut words).unwrap();
+        assert_eq!(Route::decode(words), Some(route));
+    });
+    let begun = house.dial(&key).begin_both(Duration::ZERO);
+    begun.map(|_| ()).unwrap_err();
+    serving.join().unwrap();
 }
 
 /// A clock that stands still until it is set.

@@ -69,6 +69,9 @@ pub const MAGIC: [u8; 8] = *b"quipu\r\n\0";
 /// session's id follow. The same as a hello's: no connection that begins with TLS begins so.
 pub const ROUTE_MAGIC: [u8; 8] = MAGIC;
 
+/// The same, where the connection comes with the hello that asks for the session: for its command stream, and its bulk stream.
+pub const EARLY_MAGIC: [[u8; 8]; 2] = [*b"quipu\r\n\x01", *b"quipu\r\n\x02"];
+
 /// The oldest minor version that is understood.
 pub const OLDEST_VERSION: u16 = 3;
 
@@ -130,6 +133,13 @@ pub const HALVES: u64 = 65536;
 /// fewer threads than the others, on devices that say so.
 pub const NON_UNIFORM: u64 = 131072;
 
+/// The feature that both sides agree on: the id of a new session is exported from TLS, so its connections may come
+/// [early](EARLY_MAGIC); and the node pings while the session starts.
+pub const EARLY: u64 = 262144;
+
+/// The label of TLS's exporter for the id of a new session.
+pub const SESSION_LABEL: &[u8] = b"EXPORTER-quipu-session";
+
 /// All features that this crate knows.
 pub const FEATURES: u64 = compression::LZ4
     | CONTENT
@@ -148,7 +158,8 @@ pub const FEATURES: u64 = compression::LZ4
     | EMPTY_MEMORY
     | PRINTED
     | HALVES
-    | NON_UNIFORM;
+    | NON_UNIFORM
+    | EARLY;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

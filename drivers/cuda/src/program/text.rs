@@ -15,7 +15,7 @@ use quipu_clc::{
 use quipu_device_queue::VendorDevice;
 use quipu_device_queue::error::{of_device, refused, unread};
 use quipu_device_queue::launch::{axes, check_shared};
-use quipu_kernel_ir::{Dialect, IndexWidth, KernelText, Printed, TextLanguage};
+use quipu_kernel_ir::{IndexWidth, KernelText, Printed, TextLanguage};
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::{Error, PassedParameter};
 use std::any::Any;
@@ -114,7 +114,7 @@ pub(super) fn compile(
         .into_bytes();
     image.push(0);
     let printed = Printed {
-        dialect: Dialect::Cuda,
+        language: "PTX",
         source: String::new(),
         entry: entry.to_owned(),
         compiler_options: Vec::new(),

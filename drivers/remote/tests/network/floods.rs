@@ -6,7 +6,9 @@ use crate::support::rounds;
 use crate::watchdog;
 use quipu_lab_network::{Machine, Shape, Switch};
 use quipu_link::client::Dial;
-use quipu_link::{Fingerprint, Key};
+use quipu_link::{Fingerprint, Key, Route};
+use quipu_protocol::message::SessionId;
+use quipu_scheduler::Device;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -38,6 +40,7 @@ fn enough() -> u64 {
 const SILENCE: &str = "silence";
 const NONSENSE: &str = "nonsense";
 const HELLO: &str = "a client's hello";
+const EARLY: &str = "the name of a session that never comes";
 
 /// Of the node and of the flood, apart from the relay's.
 const NODE: Ipv4Addr = Ipv4Addr::new(10, 8, 0, 1);
@@ -102,19 +105,17 @@ impl Flood {
     }
 
     /// Has clients connect during all of it, one after the other.
-    fn outlasted_by(self, words: &str, mut connect: impl FnMut()) {
+    fn outlasted_by(self, words: &str, connect: impl Fn() -> Vec<Device>) {
         while self.count() == 0 {
             std::thread::yield_now();
         }
         let enough = enough();
         while self.count() < enough {
             let (start, before) = (Instant::now(), self.count());
-            connect();
-            let others = self.count() - before;
-            println!(
-                "{words}: connected in {:?}, {others} others meanwhile",
-                start.elapsed()
-            );
+            let devices = connect();
+            let (took, others) = (start.elapsed(), self.count() - before);
+            println!("{words}: connected in {took:?}, {others} others meanwhile");
+            assert_eq!(devices.len(), 1);
         }
     }
 }
@@ -134,11 +135,12 @@ fn who_comes_from_elsewhere_gets_in_while_one_address_connects_without_end() {
     };
     let stranger = Stranger::of(&site.nodes[0]);
     site.link.shape(Shape::delayed(Duration::from_millis(100)));
-    let connect = || assert_eq!(site.devices(0).unwrap().len(), 1);
+    let connect = || site.devices(0).unwrap();
     let before = Instant::now();
-    connect();
+    let alone = connect();
     println!("connected in {:?}, alone", before.elapsed());
-    for words in [SILENCE, NONSENSE, HELLO] {
+    drop(alone);
+    for words in [SILENCE, NONSENSE, HELLO, EARLY] {
         stranger.flood(words).outlasted_by(words, connect);
     }
 }
@@ -152,8 +154,8 @@ fn who_comes_from_where_others_connect_and_say_no_hello_gets_in() {
     let stranger = Stranger::of(&site.nodes[0]);
     for words in [SILENCE, NONSENSE] {
         stranger.flood(words).outlasted_by(words, || {
-            let devices = site.devices_from(&stranger.machine, 0, &format!("{NODE}:{PORT}"));
-            assert_eq!(devices.unwrap().len(), 1);
+            let address = format!("{NODE}:{PORT}");
+            site.devices_from(&stranger.machine, 0, &address).unwrap()
         });
     }
 }
@@ -239,6 +241,7 @@ fn flooder() {
         SILENCE => Vec::new(),
         NONSENSE => vec![b'x'; 100],
         HELLO => client_hello(),
+        EARLY => Route::to(SessionId([7; 16])).encode_early(true).to_vec(),
         _ => panic!("{words}"),
     };
     let (mut begun, mut held) = (VecDeque::new(), VecDeque::new());

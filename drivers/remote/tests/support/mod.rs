@@ -5,6 +5,7 @@
 pub(crate) mod lossy;
 pub(crate) mod pair;
 pub(crate) mod relay;
+pub(crate) mod rounds;
 
 use quipu_driver_cpu::{CpuDriver, Options as CpuOptions};
 use quipu_driver_remote::{Met, Options, RemoteDriver, connect, meet, together};

@@ -27,7 +27,7 @@ pub(crate) enum Held {
     All,
     /// What the node says.
     Answers,
-    /// What the node says on the second connection, which is the bulk stream of the first session.
+    /// What the node says on all connections but the first, which are for the bulk stream where there is one session.
     Bulk,
 }
 
@@ -210,7 +210,7 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
     let pair = || [client.try_clone().unwrap(), node.try_clone().unwrap()];
     // Under the lock: nobody sets another way in between.
     let mut connections = shared.connections.lock().unwrap();
-    let is_second = connections.len() == 1;
+    let is_first = connections.is_empty();
     connections.push(pair());
     drop((connections, way));
     let number = shared.came.fetch_add(1, Ordering::SeqCst);
@@ -232,7 +232,7 @@ fn pass_on(shared: &Arc<Shared>, client: TcpStream) {
                     Held::Nothing => false,
                     Held::All => true,
                     Held::Answers => is_answer,
-                    Held::Bulk => is_answer && is_second,
+                    Held::Bulk => is_answer && !is_first,
                 };
                 drop(shared.released.wait_while(held, is_held).unwrap());
                 if number < shared.stuck.load(Ordering::SeqCst) {

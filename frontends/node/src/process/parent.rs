@@ -14,6 +14,7 @@ use crate::session::LinkCount;
 use crate::{OPERATOR, locked};
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
+use quipu_link::session::{STARTING, STARTING_PING};
 use quipu_link::timer::Timer;
 use quipu_link::{Fingerprint, LinkError, Rights, Route};
 use quipu_protocol::message::{GoodbyeReason, Redirect, Refusal, SessionId, presentable};
@@ -30,13 +31,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// For how long processes may take to say goodbye as the node ends.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// For how long a process may take until it serves: its devices are opened.
-const STARTING: Duration = Duration::from_secs(60);
 
 /// For how long processes may take to say what there is to do on their devices.
 const ANSWERING: Duration = Duration::from_millis(100);
@@ -346,13 +344,14 @@ impl Processes {
         sessions.iter().map(count).collect()
     }
 
-    /// Starts a session's process, and tells its client where it is.
+    /// Starts a session's process, calls `is_there` when connections can be handed over to it, and tells its client where it is.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        caller: Caller,
+        mut caller: Caller,
         id: SessionId,
         gate: &Gate,
         limits: &Limits,
+        is_there: impl FnOnce(),
     ) -> Result<(), LinkError> {
         let limits = &limits.within(&caller.client().rights);
         let starting = match self.make_room(caller.client().fingerprint, limits) {
@@ -368,7 +367,7 @@ impl Processes {
                 return Err(caller.refuse(Refusal::Full, text));
             }
         };
-        let key = match ready(&hosted) {
+        let key = match ready(&hosted, || caller.is_starting()) {
             Ok(key) => key,
             Err(error) => {
                 hosted.give_up();
@@ -396,6 +395,7 @@ impl Processes {
             }),
         }
         starting.become_session(id, Arc::clone(&hosted));
+        is_there();
         let own = Arc::clone(self);
         let watching = std::thread::Builder::new()
             .name("quipu-hosted".to_owned())
@@ -669,18 +669,26 @@ fn raise_descriptors() -> io::Result<()> {
     Err(io::Error::last_os_error())
 }
 
-/// Waits until a process serves; its key.
-fn ready(hosted: &Hosted) -> io::Result<Fingerprint> {
-    match hosted.channel.receive(Some(STARTING))? {
-        Packet::Some(packet, None) => {
-            let key = packet.strip_prefix(&[READY]).map(<[u8; 32]>::try_from);
-            match key {
-                Some(Ok(key)) => Ok(Fingerprint::of_bytes(key)),
-                _ => Err(io::Error::other("it says something else than its key")),
+/// Waits until a process serves; its key. Now and then it tells the client that the session starts, and ends if the client has gone.
+fn ready(
+    hosted: &Hosted,
+    mut is_starting: impl FnMut() -> Result<(), LinkError>,
+) -> io::Result<Fingerprint> {
+    let until = Instant::now() + STARTING;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        match hosted.channel.receive(Some(left.min(STARTING_PING)))? {
+            Packet::Some(packet, None) => {
+                let key = packet.strip_prefix(&[READY]).map(<[u8; 32]>::try_from);
+                return match key {
+                    Some(Ok(key)) => Ok(Fingerprint::of_bytes(key)),
+                    _ => Err(io::Error::other("it says something else than its key")),
+                };
             }
+            Packet::Nothing if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
+            Packet::Nothing => is_starting().map_err(io::Error::other)?,
+            _ => return Err(io::Error::other("it has ended; its reason is in the log")),
         }
-        Packet::Nothing => Err(io::ErrorKind::TimedOut.into()),
-        _ => Err(io::Error::other("it has ended; its reason is in the log")),
     }
 }
 

@@ -7,15 +7,18 @@ mod confinement;
 /// Devices that take code, and compile it as the code says.
 #[path = "../../../../drivers/device-queue/tests/driver/library/mod.rs"]
 mod library;
+mod starting;
 #[path = "../support/mod.rs"]
 mod support;
 mod worst;
 
 use quipu_conformance::Watchdog;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{LinkError, Route};
-use quipu_node::{Limits, Options, Spawn, serve_session};
-use quipu_protocol::message::{CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat};
+use quipu_link::{Folder, Key, LinkError, Route};
+use quipu_node::{Limits, Node, Options, Spawn, serve_session};
+use quipu_protocol::message::{
+    CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat, SessionId,
+};
 use quipu_scheduler::{Device, Driver};
 use std::sync::Arc;
 use std::time::Duration;
@@ -496,7 +499,10 @@ fn names_of_sessions_that_never_come_to_an_end_keep_nobody_out() {
     for number in 0..1000_usize {
         let mut stream = std::net::TcpStream::connect(&rig.address).unwrap();
         // A part of a name, or all of it and nothing behind it.
-        let route = Route::to(client.session.0).encode();
+        let route = match number % 3 {
+            0 => Route::to(client.session.0).encode(),
+            kind => Route::to(SessionId([1; 16])).encode_early(kind == 1),
+        };
         // Who is given up at once does not mind.
         let _ = std::io::Write::write_all(&mut stream, &route[..=number % route.len()]);
         half.push_back(stream);
