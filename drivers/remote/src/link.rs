@@ -12,7 +12,7 @@ use crate::flights::{Flights, Flying, Rare};
 use crate::locked;
 use crate::peers::{After, Pairs};
 use crate::point::{Point, Times};
-use crate::printed::Unacknowledged;
+use crate::printed::Text;
 use crate::reading::Reading;
 use crate::resume::Resumption;
 use crate::{Options, RemoteDriver};
@@ -80,8 +80,8 @@ pub(crate) struct Link {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) reading: Reading,
     pub(crate) clock: LinkClock,
-    /// What kernels have printed.
-    pub(crate) unacknowledged_text: Unacknowledged,
+    /// What kernels print.
+    pub(crate) text: Text,
     /// The means to come back after a loss; none if the session ends with its connection.
     pub(crate) resumption: Option<Resumption>,
     state: Mutex<State>,
@@ -182,7 +182,7 @@ impl Link {
         Self {
             reading: Reading::new(incoming),
             clock: LinkClock::default(),
-            unacknowledged_text: Unacknowledged::default(),
+            text: Text::default(),
             in_flight: AtomicUsize::new(0),
             number,
             node: options.name.clone(),
@@ -664,13 +664,15 @@ impl Link {
         let mut state = locked(&self.state);
         self.check_program(&state, &format!("kernel '{entry}'"), source.len())?;
         let program = state.last_program + 1;
-        self.put(&Message::CreateProgram(CreateProgram {
+        let create = CreateProgram {
             program,
             format,
             source,
             entry,
             options,
-        }))?;
+        };
+        self.text.expect_of(&create);
+        self.put(&Message::CreateProgram(create))?;
         state.last_program = program;
         state.programs += 1;
         Ok(program)

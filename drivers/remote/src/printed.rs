@@ -4,31 +4,47 @@
 //! takes nothing for a while holds back what comes from the node, as it holds back kernels of a processor here.
 
 use crate::link::Link;
-use quipu_protocol::message::Printed;
+use quipu_protocol::message::{CreateProgram, Printed};
 use quipu_scheduler::panics::quietly;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes after which what was printed is acknowledged, if nothing else is sent: far less than a node keeps.
 const ACKNOWLEDGED: usize = 1 << 16;
 
-/// Bytes since something was last sent for them.
+/// The text of kernels, as far as it is expected and not acknowledged.
 #[derive(Default)]
-pub(crate) struct Unacknowledged(AtomicUsize);
+pub(crate) struct Text {
+    /// A program was sent that may print.
+    is_expected: AtomicBool,
+    /// Bytes since something was last sent for them.
+    unacknowledged: AtomicUsize,
+}
 
-impl Unacknowledged {
+impl Text {
+    /// A program is sent.
+    pub(crate) fn expect_of(&self, create: &CreateProgram<'_>) {
+        if create.may_print() {
+            self.is_expected.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// True if it is time to acknowledge.
     fn add(&self, bytes: usize) -> bool {
-        let is_due = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes >= ACKNOWLEDGED;
+        let is_due =
+            self.unacknowledged.fetch_add(bytes, Ordering::Relaxed) + bytes >= ACKNOWLEDGED;
         if is_due {
-            self.0.store(0, Ordering::Relaxed);
+            self.unacknowledged.store(0, Ordering::Relaxed);
         }
         is_due
     }
 }
 
 impl Link {
-    /// Prints what kernels on the node have printed.
-    pub(crate) fn printed(&self, printed: &Printed<'_>) {
+    /// Prints what kernels on the node have printed. False if there is none that may print.
+    pub(crate) fn printed(&self, printed: &Printed<'_>) -> bool {
+        if !self.text.is_expected.load(Ordering::Relaxed) {
+            return false;
+        }
         if printed.lost > 0 {
             let (node, bytes) = (&self.node, printed.lost);
             quietly(|| {
@@ -40,8 +56,9 @@ impl Link {
             });
         }
         quipu_clc::print_for_kernels(printed.bytes);
-        if self.unacknowledged_text.add(printed.bytes.len()) {
+        if self.text.add(printed.bytes.len()) {
             self.flush();
         }
+        true
     }
 }

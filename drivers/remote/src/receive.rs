@@ -117,10 +117,7 @@ impl Link {
             Message::ParameterDescription(parameter) => {
                 self.answered(parameter.event, |answer| answer.parameter(parameter))
             }
-            Message::Printed(printed) if self.terms.tells_printed() => {
-                self.printed(printed);
-                true
-            }
+            Message::Printed(printed) => self.terms.tells_printed() && self.printed(printed),
             Message::DeviceLost(lost) => {
                 // The commands for it fail, one by one.
                 quietly(|| {

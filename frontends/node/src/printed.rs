@@ -19,10 +19,12 @@ use std::sync::{Arc, Mutex};
 
 /// Bytes that are kept until they are sent.
 const MOST_KEPT: usize = 1 << 20;
-/// Bytes that were sent and not acknowledged.
+/// Bytes of memory for what was sent and is not acknowledged.
 const MOST_SENT: usize = 1 << 22;
-/// Messages without bytes among those, which say what is lost.
-const MOST_WORDS: usize = 1 << 10;
+/// Bytes of memory beside those, for messages that say what is lost.
+const MOST_LOSSES: usize = 1 << 16;
+/// Bytes of memory that a message takes beside what was printed: its frame's, and those by which it is known.
+const OVERHEAD: usize = 64;
 /// Reads of the pipe in one go: more than it holds.
 const READS: usize = 16;
 
@@ -78,7 +80,6 @@ impl Printed {
 
     /// Empties the source. True if it goes on.
     pub(crate) fn take(&self) -> bool {
-        self.expect();
         let mut state = locked(&self.state);
         let goes_on = state.take();
         let tell = state.tell.take();
@@ -158,24 +159,27 @@ impl State {
         let mut push = |state: &mut Self, lost, bytes: &[u8]| {
             let printed = message::Printed { lost, bytes };
             if let Some(number) = push(&Message::Printed(printed)) {
-                state.sent.push_back((number, bytes.len()));
-                state.sent_bytes += bytes.len();
+                let takes = OVERHEAD + bytes.len();
+                state.sent.push_back((number, takes));
+                state.sent_bytes += takes;
             }
         };
-        let kept = std::mem::take(&mut self.kept);
-        let room = MOST_SENT.saturating_sub(self.sent_bytes);
-        let (now, rest) = kept.split_at(kept.len().min(room));
-        self.lost += rest.len() as u64;
-        for bytes in now.chunks(MAX_PRINTED) {
-            push(self, 0, bytes);
+        let mut kept = &std::mem::take(&mut self.kept)[..];
+        let mut is_any = false;
+        while let Some(room) = MOST_SENT.checked_sub(self.sent_bytes + OVERHEAD)
+            && let Some((now, rest)) = kept.split_at_checked(room.min(MAX_PRINTED).min(kept.len()))
+            && !now.is_empty()
+        {
+            push(self, 0, now);
+            (kept, is_any) = (rest, true);
         }
-        let words = MOST_SENT / MAX_PRINTED + MOST_WORDS;
-        let tells_loss = self.lost > 0 && self.sent.len() < words;
-        if tells_loss {
+        self.lost += kept.len() as u64;
+        if self.lost > 0 && self.sent_bytes + OVERHEAD <= MOST_SENT + MOST_LOSSES {
             let lost = std::mem::take(&mut self.lost).min(MAX_BUFFER);
             push(self, lost, &[]);
+            is_any = true;
         }
-        !now.is_empty() || tells_loss
+        is_any
     }
 }
 
@@ -258,17 +262,22 @@ mod tests {
                 |_| Some(counted.fetch_add(1, Ordering::Relaxed) as u64),
             );
         });
-        for _ in 0..2 {
+        let take = || {
             pipe.write(b"x");
             assert!(printed.take());
-        }
-        assert_eq!(told.load(Ordering::Relaxed), 2);
+            told.load(Ordering::Relaxed)
+        };
+        // No program has come that may print.
+        assert_eq!(take(), 0);
+        printed.expect();
+        assert_eq!([take(), take()], [1, 2]);
     }
 
     #[test]
     fn who_acknowledges_nothing_is_told_how_much_is_lost_and_fills_no_memory() {
         let pipe = Pipe::default();
         let (printed, mut client) = (Printed::new(pipe.clone()), Client::default());
+        printed.expect();
         let (line, mut written) = ([b'x'; MAX_PRINTED], 0);
         let mut print = |client: &mut Client, acknowledged| {
             pipe.write(&line);
@@ -277,24 +286,41 @@ mod tests {
             printed.send(|| acknowledged, |message| client.take(message));
             written
         };
-        for _ in 0..2 * (MOST_SENT / MAX_PRINTED + MOST_WORDS) {
+        for _ in 0..2 * (MOST_SENT / MAX_PRINTED + MOST_LOSSES / OVERHEAD) {
             print(&mut client, 0);
         }
-        assert_eq!(client.bytes.len(), MOST_SENT);
-        assert_eq!(client.lost.len(), MOST_WORDS);
+        let messages = MOST_SENT.div_ceil(OVERHEAD + MAX_PRINTED);
+        assert_eq!(client.bytes.len(), MOST_SENT - messages * OVERHEAD);
+        assert_eq!(client.lost.len(), MOST_LOSSES / OVERHEAD);
         // Then the loss is told first, and what comes after it is sent.
         let all = client.number;
         print(&mut client, all);
         let written = print(&mut client, all);
-        assert_eq!(client.bytes.len(), MOST_SENT + MAX_PRINTED);
+        assert_eq!(
+            client.bytes.len(),
+            MOST_SENT - messages * OVERHEAD + MAX_PRINTED
+        );
         let lost: u64 = client.lost.iter().map(|(_, lost)| lost).sum();
         assert_eq!(client.bytes.len() as u64 + lost, written as u64);
+    }
+
+    #[test]
+    fn messages_of_a_byte_count_with_all_that_they_take() {
+        let pipe = Pipe::default();
+        let (printed, mut client) = (Printed::new(pipe.clone()), Client::default());
+        printed.expect();
+        for _ in 0..MOST_SENT / OVERHEAD {
+            pipe.write(b"x");
+            printed.send(|| 0, |message| client.take(message));
+        }
+        assert_eq!(client.bytes.len(), MOST_SENT / (OVERHEAD + 1));
     }
 
     #[test]
     fn what_nobody_sends_is_bounded() {
         let pipe = Pipe::default();
         let (printed, mut client) = (Printed::new(pipe.clone()), Client::default());
+        printed.expect();
         let line = [b'x'; MAX_PRINTED];
         for _ in 0..MOST_KEPT / MAX_PRINTED + 5 {
             pipe.write(&line);

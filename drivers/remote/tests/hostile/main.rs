@@ -26,7 +26,7 @@ use quipu_conformance::{Watchdog, folding};
 use quipu_driver_remote::{Options, connect};
 use quipu_link::Key;
 use quipu_node::Limits;
-use quipu_protocol::message::{Chunk, Completed, Message, Word};
+use quipu_protocol::message::{Chunk, Completed, Message, Printed, Word};
 use quipu_scheduler::{
     AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
 };
@@ -300,6 +300,38 @@ fn stage(liar: &Liar, key: &Key) -> (Context, Queue) {
     };
     let queue = context.queue(&device, options).unwrap();
     (context, queue)
+}
+
+#[test]
+fn a_node_that_prints_where_no_program_may_print_breaks_a_rule() {
+    let _alone = alone();
+    let (liar, key) = Liar::start();
+    liar.script(|mut commands, _| {
+        let all = asked(&mut commands, 1);
+        commands.push(&Message::Printed(Printed {
+            lost: 1,
+            bytes: b"",
+        }));
+        completed(&mut commands, &[&all[0]]);
+        while commands.next(|_| ()).is_ok() {}
+    });
+    let (context, queue) = stage(&liar, &key);
+    let memory = context.memory(64).unwrap();
+    let all = quipu_scheduler::Access {
+        memory: &memory,
+        offset: 0,
+        length: 64,
+        mode: AccessMode::Overwrite,
+    };
+    let filled = queue.fill(all, &[1], &[]).and_then(|event| event.wait());
+    let error = filled.unwrap_err();
+    assert!(
+        matches!(
+            error.first_cause().kind(),
+            quipu_scheduler::ErrorKind::DeviceLost { .. }
+        ),
+        "{error}"
+    );
 }
 
 /// Bytes of a transfer on the bulk stream.

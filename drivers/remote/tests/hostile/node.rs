@@ -219,6 +219,7 @@ impl Shared {
             pending: VecDeque::new(),
             over: Vec::new(),
             coming: Vec::new(),
+            prints: false,
             is_finished: false,
         }
         .run();
@@ -314,6 +315,8 @@ struct Answers<'a> {
     over: Vec<u64>,
     /// Bytes of transfers that were not sent yet: transfer, from where, how many.
     coming: Vec<(u64, u64, u64)>,
+    /// A program has come that may print.
+    prints: bool,
     is_finished: bool,
 }
 
@@ -321,7 +324,12 @@ impl Answers<'_> {
     fn run(mut self) {
         loop {
             let mut asked = None;
-            let heard = self.commands.next(|message| asked = of(message));
+            let mut may_print = false;
+            let heard = self.commands.next(|message| {
+                asked = of(message);
+                may_print = matches!(message, Message::CreateProgram(create) if create.may_print());
+            });
+            self.prints |= may_print;
             if heard.is_err() {
                 return;
             }
@@ -358,7 +366,7 @@ impl Answers<'_> {
             return;
         };
         self.give(asked);
-        if self.random.once_in(20) {
+        if self.prints && self.random.once_in(20) {
             let lost = self.random.below(1 << 42).max(1);
             self.commands
                 .push(&Message::Printed(Printed { lost, bytes: b"" }));

@@ -10,8 +10,10 @@
 //!    alone in its group, as a service that systemd delegates one to, it goes into a group within that.
 //! 2. A session comes into its group before its client hears of it. What it starts from then on is in that group, too. Its keeper is
 //!    not. Nothing of a session can leave, because its sandbox lets nothing of it write there.
-//! 3. A group goes with its session. Groups of a node that was killed go with the next start of a node.
+//! 3. A group goes with its session, and that of the node itself when the node stops. Groups of a node that was killed go with the next
+//!    start of a node.
 
+use quipu_scheduler::panics::quietly;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ struct Parent {
     /// Which of both versions it is of.
     is_second: bool,
     limits: Vec<Limit>,
+    /// This process has gone into a group within it, so that others can be limited.
+    has_moved: bool,
 }
 
 /// Where a node makes groups of its sessions: in one place, in one for each limit, or nowhere.
@@ -75,16 +79,21 @@ impl Limit {
 
 /// The groups of a process, as the system says what it is in, and where such groups are mounted.
 fn parents(groups: &str, mounts: &str) -> Vec<Parent> {
-    let mut all = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), Vec::new());
     for line in mounts.lines() {
         let Some((place, system)) = line.split_once(" - ") else {
             continue;
         };
         let place: Vec<&str> = place.split(' ').collect();
         let system: Vec<&str> = system.split(' ').collect();
-        let ([_, _, _, root, point, ..], [kind, _, options, ..]) = (&place[..], &system[..]) else {
+        let ([_, _, device, root, point, ..], [kind, _, options, ..]) = (&place[..], &system[..])
+        else {
             continue;
         };
+        // The same groups, mounted in another place.
+        if seen.contains(device) {
+            continue;
+        }
         let is_second = *kind == "cgroup2";
         let has = |list: &str, limit: &Limit| list.split(',').any(|one| one == limit.controller());
         let mut limits = vec![Limit::Tasks, Limit::Memory];
@@ -104,11 +113,16 @@ fn parents(groups: &str, mounts: &str) -> Vec<Parent> {
         });
         // Of a container, another part may be mounted than the one that it is in.
         let within = own.and_then(|own| Path::new(own).strip_prefix(root).ok());
-        all.extend(within.map(|within| Parent {
+        let Some(within) = within else {
+            continue;
+        };
+        seen.push(*device);
+        all.push(Parent {
             folder: Path::new(point).join(within),
             is_second,
             limits,
-        }));
+            has_moved: false,
+        });
     }
     all
 }
@@ -125,7 +139,7 @@ impl Parent {
             };
             self.limits.retain(is_given);
             if !self.limits.is_empty() {
-                hand_on(&self.folder, &self.limits)?;
+                self.has_moved = hand_on(&self.folder, &self.limits)?;
             }
         }
         if self.limits.is_empty() {
@@ -133,6 +147,23 @@ impl Parent {
         }
         self.collect();
         Ok(self)
+    }
+
+    /// Has this process go back from the group within it, if there are no others.
+    fn go_back(&self) {
+        let own = own_group(&self.folder);
+        let groups = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut groups = groups
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir());
+        if !self.has_moved || groups.any(|group| group != own) {
+            return;
+        }
+        let told = tell_limits(&self.folder, &self.limits, '-');
+        let moved = told.and_then(|()| write(&self.folder.join(PROCESSES), OWN));
+        if let Err(error) = moved.and_then(|()| fs::remove_dir(own)) {
+            quietly(|| tracing::debug!(%error, "the node's control group is left"));
+        }
     }
 
     /// Removes what nodes have left that were killed.
@@ -149,23 +180,42 @@ impl Parent {
     }
 }
 
-/// Has groups within one of version 2 have these limits.
-fn hand_on(folder: &Path, limits: &[Limit]) -> io::Result<()> {
-    let words: Vec<String> = limits
+/// The file of a group's processes.
+const PROCESSES: &str = "cgroup.procs";
+/// The process that writes it there.
+const OWN: &str = "0";
+
+/// The group that this process goes into within another.
+fn own_group(folder: &Path) -> PathBuf {
+    folder.join(format!("{PREFIX}{}-node", std::process::id()))
+}
+
+/// Gives these limits to groups within one of version 2 (`+`), or takes them back (`-`).
+fn tell_limits(folder: &Path, limits: &[Limit], sign: char) -> io::Result<()> {
+    let words = limits
         .iter()
-        .map(|limit| format!("+{}", limit.controller()))
-        .collect();
-    let hand_on = || write(&folder.join("cgroup.subtree_control"), &words.join(" "));
-    match hand_on() {
+        .map(|limit| format!("{sign}{}", limit.controller()));
+    let words: Vec<String> = words.collect();
+    write(&folder.join("cgroup.subtree_control"), &words.join(" "))
+}
+
+/// Has groups within one of version 2 have these limits. True if this process has gone into a group within it for that.
+fn hand_on(folder: &Path, limits: &[Limit]) -> io::Result<bool> {
+    match tell_limits(folder, limits, '+') {
         Err(error) if error.kind() == ErrorKind::ResourceBusy => {}
-        other => return other,
+        other => return other.map(|()| false),
     }
     // There are processes in it. If there is none but this, it goes where it is in no way.
-    let own = folder.join(format!("{PREFIX}{}-node", std::process::id()));
-    fs::create_dir(&own)?;
-    write(&own.join("cgroup.procs"), "0")?;
-    hand_on().inspect_err(|_| {
-        let _ = write(&folder.join("cgroup.procs"), "0");
+    let own = own_group(folder);
+    match fs::create_dir(&own) {
+        // Of an earlier process of this number.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => made?,
+    }
+    let moved = write(&own.join(PROCESSES), OWN);
+    let told = moved.and_then(|()| tell_limits(folder, limits, '+'));
+    told.map(|()| true).inspect_err(|_| {
+        let _ = write(&folder.join(PROCESSES), OWN);
         let _ = fs::remove_dir(&own);
     })
 }
@@ -192,6 +242,11 @@ impl Groups {
             Ok(_) => groups,
             Err(_) => Self::default(),
         }
+    }
+
+    /// This process makes no more.
+    pub(super) fn go_back(&self) {
+        self.0.iter().for_each(Parent::go_back);
     }
 
     /// True if nothing is limited so.
@@ -226,13 +281,33 @@ impl Groups {
 pub(super) struct Group(Vec<PathBuf>);
 
 impl Group {
-    /// Has a process in it, and what that starts from then on.
+    /// Has a process in it, and what that starts from then on: in all of it, or in none.
     ///
     /// # Errors
     /// If it is gone, or the system does not let this process do it.
     pub(super) fn take(&self, process: libc::pid_t) -> io::Result<()> {
-        let mut folders = self.0.iter();
-        folders.try_for_each(|folder| write(&folder.join("cgroup.procs"), &process.to_string()))
+        let process = process.to_string();
+        for (taken, folder) in self.0.iter().enumerate() {
+            write(&folder.join(PROCESSES), &process).inspect_err(|_| {
+                let before = self.0[..taken].iter().filter_map(|folder| folder.parent());
+                for folder in before {
+                    let _ = write(&folder.join(PROCESSES), &process);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Removes it, if nobody is in it any more.
+    pub(super) fn remove(&self) {
+        for folder in &self.0 {
+            match fs::remove_dir(folder) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    quietly(|| tracing::debug!(%error, "a session's control group is left"))
+                }
+                _ => {}
+            }
+        }
     }
 
     /// True if the kernel has ended a process for it, because all had more memory than they may.
@@ -251,13 +326,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for folder in &self.0 {
-            if let Err(error) = fs::remove_dir(folder) {
-                quipu_scheduler::panics::quietly(
-                    || tracing::debug!(%error, "a session's control group is left"),
-                );
-            }
-        }
+        self.remove();
     }
 }
 
@@ -277,6 +346,7 @@ mod tests {
             folder: "/sys/fs/cgroup/system.slice/quipu-node.service".into(),
             is_second: true,
             limits: both.clone(),
+            has_moved: false,
         };
         assert_eq!(
             parents("0::/system.slice/quipu-node.service\n", second),
@@ -296,6 +366,9 @@ mod tests {
             ("/sys/fs/cgroup/pids/a/b", &[Limit::Tasks][..]),
         ];
         assert_eq!(found, expected);
+        // It is mounted twice.
+        let twice = format!("{first}\n40 31 0:36 / /mnt/pids rw - cgroup cgroup rw,pids");
+        assert_eq!(parents("8:pids:/a/b\n", &twice).len(), 1);
         // Another part of the tree is mounted than the one that the process is in.
         assert_eq!(parents("4:memory:/other\n", first), []);
         assert_eq!(parents("", ""), []);
@@ -310,6 +383,7 @@ mod tests {
             folder: folder.path().to_owned(),
             is_second: true,
             limits: vec![Limit::Tasks, Limit::Memory],
+            has_moved: false,
         };
         (folder, parent)
     }
@@ -333,6 +407,51 @@ mod tests {
         let handed_on = fs::read_to_string(folder.path().join("cgroup.subtree_control"));
         assert_eq!(handed_on.unwrap(), "+pids +memory");
         assert!(!left.exists() && kept.exists());
+    }
+
+    #[test]
+    fn a_node_that_stops_leaves_its_group_as_it_was() {
+        let (folder, parent) = played("pids", "");
+        let moved = Parent {
+            has_moved: true,
+            limits: vec![Limit::Tasks],
+            ..parent
+        };
+        fs::write(folder.path().join(PROCESSES), "").unwrap();
+        let own = own_group(folder.path());
+        let session = folder.path().join("quipu-1-1");
+        fs::create_dir(&own).unwrap();
+        fs::create_dir(&session).unwrap();
+        moved.go_back();
+        assert!(own.exists());
+        fs::remove_dir(session).unwrap();
+        moved.go_back();
+        assert!(!own.exists());
+        let read = |name| fs::read_to_string(folder.path().join(name)).unwrap();
+        assert_eq!(
+            [read("cgroup.subtree_control"), read(PROCESSES)],
+            ["-pids", "0"]
+        );
+    }
+
+    #[test]
+    fn a_process_is_in_all_of_a_group_or_in_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["pids", "pids/session", "memory", "memory/session"] {
+            fs::create_dir(at(name)).unwrap();
+            fs::write(at(name).join(PROCESSES), "").unwrap();
+        }
+        let group = Group(vec![at("pids/session"), at("memory/session")]);
+        group.take(7).unwrap();
+        fs::remove_file(at("memory/session").join(PROCESSES)).unwrap();
+        group.take(8).unwrap_err();
+        // The system moves a process that is written to another group.
+        assert_eq!(fs::read_to_string(at("pids").join(PROCESSES)).unwrap(), "8");
+        assert_eq!(
+            fs::read_to_string(at("memory").join(PROCESSES)).unwrap(),
+            ""
+        );
     }
 
     /// A shell with this script, once it is to go on; what it says.

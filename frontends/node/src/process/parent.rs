@@ -572,6 +572,9 @@ impl Processes {
             }
         }
         let status = hosted.reap();
+        if let Some(control) = hosted.control.get() {
+            control.remove();
+        }
         let because = why(locked(&hosted.told).as_deref(), &status);
         let key = hosted.client;
         quietly(|| tracing::info!(target: OPERATOR, %key, ?because, "a session has ended"));
@@ -647,6 +650,7 @@ impl Processes {
         // Their keepers end them, and then their files go.
         let waited = self.ended.wait_timeout_while(sessions, LINGER, are_left);
         drop(waited);
+        self.groups.go_back();
     }
 }
 

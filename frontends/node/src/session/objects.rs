@@ -81,17 +81,6 @@ fn parts(bytes: &[u8]) -> std::result::Result<Arc<[Part]>, Broken> {
     parts.collect()
 }
 
-/// False if a program surely prints nothing: it is a text without the function's name, also in its macros.
-fn may_print(create: &CreateProgram<'_>) -> bool {
-    const NAME: &[u8] = b"printf";
-    match create.format {
-        ProgramFormat::OpenClC => [create.source, create.options.as_bytes()]
-            .iter()
-            .any(|text| text.windows(NAME.len()).any(|part| part == NAME)),
-        _ => true,
-    }
-}
-
 impl Objects {
     pub(crate) fn new(node: Arc<Shared>, session: u64, context: Context) -> Self {
         let limits = &node.options.limits;
@@ -238,7 +227,7 @@ impl Objects {
             ));
         }
         self.check_program(create.source.len())?;
-        if may_print(create)
+        if create.may_print()
             && let Some(printed) = self.node.printed()
         {
             printed.expect();

@@ -76,6 +76,22 @@ pub struct CreateProgram<'a> {
     pub options: &'a str,
 }
 
+impl CreateProgram<'_> {
+    /// True if its kernels may print, so that the node may send what they [print](super::Printed). A text without the function's name,
+    /// also in its macros, surely prints nothing.
+    #[must_use]
+    pub fn may_print(&self) -> bool {
+        const NAME: &[u8] = b"printf";
+        match self.format {
+            ProgramFormat::OpenClC => [self.source, self.options.as_bytes()]
+                .iter()
+                .any(|text| text.windows(NAME.len()).any(|part| part == NAME)),
+            ProgramFormat::Module | ProgramFormat::BuiltIn => false,
+            ProgramFormat::Native | ProgramFormat::Parts => true,
+        }
+    }
+}
+
 impl<'a> Body<'a> for CreateProgram<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
         let fixed: &layout::CreateProgram = cursor.fixed()?;
