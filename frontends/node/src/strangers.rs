@@ -543,7 +543,9 @@ mod tests {
     #[test]
     fn who_connects_very_often_gets_in_the_way_of_no_other_network_of_his_site() {
         let (mut queue, now) = (Queue::new(8), Instant::now());
-        (0..1000).for_each(|number| drop(queue.come(one_from(number, "2001:db8:1:1::1"))));
+        (0..1000).for_each(|number| {
+            let _ = queue.come(one_from(number, "2001:db8:1:1::1"));
+        });
         settle(&mut queue, now);
         queue.come(one_from(1000, "2001:db8:1:2::1"));
         settle(&mut queue, now);

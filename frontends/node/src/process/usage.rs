@@ -710,7 +710,7 @@ mod tests {
             let wait = || loop {
                 std::thread::park();
             };
-            std::thread::Builder::new().spawn(wait).unwrap();
+            quipu_threads::Start::start(std::thread::Builder::new(), wait).unwrap();
             // SAFETY: this thread ends, and nothing else.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
         });

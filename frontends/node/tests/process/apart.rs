@@ -53,8 +53,8 @@ fn take_all_threads() {
         rlim_cur: most,
         rlim_max: most,
     };
-    // SAFETY: the limit is there until the call returns.
     assert_eq!(
+        // SAFETY: the limit is there until the call returns.
         unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) },
         0
     );

@@ -14,8 +14,8 @@ mod worst;
 
 use quipu_conformance::Watchdog;
 use quipu_link::timer::{SystemTimer, Timer};
-use quipu_link::{Folder, Key, LinkError, Route};
-use quipu_node::{Limits, Node, Options, Spawn, serve_session};
+use quipu_link::{LinkError, Route};
+use quipu_node::{Limits, Options, Spawn, serve_session};
 use quipu_protocol::message::{
     CreateProgram, Failure, GoodbyeReason, Message, ProgramFormat, SessionId,
 };

@@ -3,6 +3,9 @@
 
 use quipu::prelude::*;
 
+/// Calls a test with a context and a queue of each device.
+type Each = fn(&dyn Fn(&Context, &Queue));
+
 const TEXT: &str = "
 kernel void scale(float a, global const float *x, global float *y, uint n) {
     uint i = get_global_id(0);
@@ -15,7 +18,7 @@ kernel void swapped(global float *y, uint columns, uint rows) {
 ";
 
 /// Kernels of a text run, with values, parts of buffers and options.
-pub(crate) fn kernels_may_be_texts(each_queue: fn(&dyn Fn(&Context, &Queue))) {
+pub(crate) fn kernels_may_be_texts(each_queue: Each) {
     each_queue(&|context, queue| {
         let program = context.program(TEXT).options("-D OFFSET=0.5f");
         let scale = program.kernel("scale");
@@ -53,7 +56,7 @@ pub(crate) fn kernels_may_be_texts(each_queue: fn(&dyn Fn(&Context, &Queue))) {
 }
 
 /// A kernel sees the numbers of a grid that is larger than a printed kernel is launched with.
-pub(crate) fn a_text_sees_the_whole_of_its_grid(each_queue: fn(&dyn Fn(&Context, &Queue))) {
+pub(crate) fn a_text_sees_the_whole_of_its_grid(each_queue: Each) {
     const PLACES: &str = "
 kernel void places(global ulong *x) {
     if (get_local_id(0) != 0) return;
