@@ -407,7 +407,7 @@ impl Kernel {
                     Some(edges) if size != grid.local_size => edges,
                     _ => self,
                 };
-                // SAFETY: as the caller promises; there are as many bytes.
+                // SAFETY: the arguments are the launch's (this function's contract), and there are as many bytes.
                 unsafe {
                     kernel.run_in(grid, size, arguments, groups, scratch.as_mut_ptr().cast());
                 };

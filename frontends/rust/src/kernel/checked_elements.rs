@@ -65,7 +65,7 @@ fn the_rows_of_a_view_are_looked_at_and_what_is_between_them_is_not() {
         let mut part = all.region([0..64, 8..columns]).unwrap();
         let extent = [64, columns - 8];
         queue.fill_nd(&part, true).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the function binds its output, always in the same way.
         let launched = queue.launch(extent, unsafe { native(negate_rows, (&mut part,)) });
         launched.unwrap().wait().unwrap();
         assert!(
@@ -79,7 +79,7 @@ fn the_rows_of_a_view_are_looked_at_and_what_is_between_them_is_not() {
         );
         let mut others = flags.shaped([64, columns]).unwrap();
         others = others.region([0..64, 0..8]).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the function binds its output, always in the same way.
         let launched = queue.launch([64, 8], unsafe { native(negate_rows, (&mut others,)) });
         let error = launched.unwrap().wait().unwrap_err();
         assert!(error.to_string().contains("no value of bool"), "{error}");
@@ -89,7 +89,7 @@ fn the_rows_of_a_view_are_looked_at_and_what_is_between_them_is_not() {
 #[test]
 fn what_is_overwritten_has_values_whatever_was_there() {
     on_each_device(2, |queue, mut flags| {
-        // SAFETY: as above.
+        // SAFETY: the function binds its output, always in the same way.
         let launched = queue.launch(LENGTH, unsafe { native(negate, (flags.overwrite(),)) });
         launched.unwrap().wait().unwrap();
         let found = queue.read(&flags).unwrap().wait().unwrap();
