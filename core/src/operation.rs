@@ -36,7 +36,8 @@ pub trait NativeKernel: Send + Sync + 'static {
     ///
     /// # Safety
     /// `arguments` are the launch's, in order, valid for their modes; no group
-    /// is run twice in a launch.
+    /// is run twice in a launch. Before the first of several calls for a launch,
+    /// [`begin`](Self::begin) was called, and gave no error.
     unsafe fn run(&self, arguments: &[RawArgument], groups: Range<u32>) -> Result<(), Error>;
 
     /// Looks at the arguments of a launch that a driver runs in several calls of [`run`](Self::run), before any of these.
@@ -390,7 +391,8 @@ impl Migration {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Operation<'a> {
-    /// Native code over this many work-groups, by [`Command::run_native`](crate::command::CommandView::run_native).
+    /// Native code over this many work-groups, by [`Command::run_native`](crate::command::CommandView::run_native). If several
+    /// calls run them, [`begin_native`](crate::command::CommandView::begin_native) comes first.
     Launch {
         /// The number of work-groups.
         groups: u32,

@@ -21,7 +21,7 @@ impl Backoff {
     const SPINS: u32 = 100;
     const YIELDS: u32 = 1_000;
 
-    /// Pauses, the longer the more often it was called.
+    /// Pauses: a turn of the spin first, then a yield, and now and then a sleep.
     #[cold]
     pub fn pause(&mut self) {
         self.0 = self.0.saturating_add(1);
@@ -31,6 +31,8 @@ impl Backoff {
             yield_now();
         } else {
             std::thread::sleep(std::time::Duration::from_micros(50));
+            // It looks often again: others that wait do, too.
+            self.0 = Self::SPINS;
         }
     }
 }

@@ -172,7 +172,8 @@ impl CommandView {
     /// # Safety
     /// The command was started; `arguments` point to its arguments' bytes,
     /// valid, and written by nobody else meanwhile as their modes demand; each
-    /// group is run at most once.
+    /// group is run at most once. A launch that several calls run was begun by
+    /// [`begin_native`](Self::begin_native), which gave no error.
     #[inline]
     pub unsafe fn run_native(
         &self,

@@ -34,7 +34,8 @@ impl Context {
     /// A context over these devices.
     ///
     /// # Errors
-    /// If there are none, or one is lost; if `QUIPU_WATCH` in the environment makes no sense.
+    /// If there are none, or one is lost; if `QUIPU_WATCH` in the environment makes no sense; if the system gives no thread; in a
+    /// child of `fork`.
     pub fn new(devices: &[Device]) -> Result<Self> {
         Self::with_failures(devices, Failures::default())
     }

@@ -70,7 +70,7 @@ impl Control {
     fn set(self) {
         // SAFETY: a value that the register has had on a thread, or has when a process starts.
         unsafe {
-            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack, preserves_flags, readonly));
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const self.0, options(nostack, readonly));
         }
     }
 }
@@ -105,7 +105,7 @@ impl Control {
     fn set(self) {
         // SAFETY: values that the registers have had on a thread, or have when a process starts.
         unsafe {
-            std::arch::asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) self.how, in(reg) self.met, options(nostack, nomem, preserves_flags));
+            std::arch::asm!("msr fpcr, {}", "msr fpsr, {}", in(reg) self.how, in(reg) self.met, options(nostack, nomem));
         }
     }
 }

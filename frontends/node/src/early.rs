@@ -102,21 +102,17 @@ impl Shared {
     }
 
     fn hand_over_early(self: &Arc<Self>, one: One<Named>) {
-        let number = one.number;
-        let Named {
-            mut stream,
-            route,
-            is_bulk,
-        } = one.stream;
+        let (route, is_bulk) = (one.stream.route, one.stream.is_bulk);
+        let mut one = one.with(|named| named.stream);
         // All of it has come.
-        if stream.read_exact(&mut [0; Route::LENGTH]).is_err() {
+        if one.stream.read_exact(&mut [0; Route::LENGTH]).is_err() {
             return;
         }
         match self.home() {
             // One that is over meanwhile has no use for it.
-            Home::Processes(processes) => drop(processes.hand_over(route, stream)),
-            // The connection that has asked for the session is its command stream.
-            _ if is_bulk => self.see_to_on_a_thread(number, stream),
+            Home::Processes(processes) => drop(processes.hand_over(route, one.stream)),
+            // The connection that has asked for the session is its command stream. This one takes a place, as others do.
+            _ if is_bulk => self.come(one),
             _ => {}
         }
     }

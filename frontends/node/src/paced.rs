@@ -16,6 +16,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// As much time as an answer takes passes so often before the next.
 const SHARE: u32 = 4;
 
+/// Time of an answer that counts for that, at most: the process may have stood still meanwhile.
+const MOST_COUNTED: Duration = Duration::from_millis(250);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Paced<T> {
@@ -97,7 +100,8 @@ impl<T> Paced<T> {
         let ended = self.timer.now();
         let mut state = locked(&self.state);
         state.last = Some((number, Arc::clone(&answer)));
-        state.due = (began + PAUSE).max(ended + SHARE * ended.saturating_sub(began));
+        let took = ended.saturating_sub(began).min(MOST_COUNTED);
+        state.due = (began + PAUSE).max(ended + SHARE * took);
         drop(state);
         drop(making);
         answer

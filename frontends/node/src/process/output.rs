@@ -23,6 +23,10 @@ const BURST: f64 = (256 << 10) as f64;
 /// Bytes in a second, over time: 84 MiB a day.
 const RATE: f64 = (1 << 10) as f64;
 
+/// Bytes that a short line counts for: the session's number stands before it, and it may follow a line of its own about lines that were
+/// left out.
+const LEAST: usize = 64;
+
 /// Clients whose allowance is kept though it is whole, at most.
 const KEPT: usize = 1024;
 
@@ -124,7 +128,7 @@ fn pass_lines_on(
             .read_until(b'\n', &mut line);
         let is_over = !matches!(read, Ok(1..));
         let mut text = String::new();
-        let is_taken = !is_over && take(line.len());
+        let is_taken = !is_over && take(line.len().max(LEAST));
         if left_out > 0 && (is_over || is_taken) {
             // A string takes all.
             let _ = writeln!(text, "session {session}: {left_out} lines were left out");

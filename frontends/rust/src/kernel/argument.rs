@@ -531,7 +531,10 @@ unsafe impl<T: Element> Stored for Write<T> {
         // SAFETY: the command's bytes, as the caller promises, which are this task's alone: it writes them, and is called once.
         unsafe {
             let (pointer, length) = elements(raw)?;
-            let (pointer, length) = values::<T>(pointer, length)?;
+            match self.overwrites {
+                true => clear_invalid(pointer, length),
+                false => drop(values(pointer, length)?),
+            }
             Ok(std::slice::from_raw_parts_mut(pointer, length))
         }
     }

@@ -77,15 +77,16 @@ pub struct CreateProgram<'a> {
 }
 
 impl CreateProgram<'_> {
-    /// True if its kernels may print, so that the node may send what they [print](super::Printed). A text without the function's name,
-    /// also in its macros, surely prints nothing.
+    /// True if its kernels may print, so that the node may send what they [print](super::Printed). A text prints nothing that has neither
+    /// the function's name, nor anything of which the compiler may make it: names that are put together, and lines that go on.
     #[must_use]
     pub fn may_print(&self) -> bool {
-        const NAME: &[u8] = b"printf";
+        const SIGNS: [&[u8]; 4] = [b"printf", b"##", b"\\\n", b"\\\r"];
+        let has = |text: &[u8], sign: &[u8]| text.windows(sign.len()).any(|part| part == sign);
         match self.format {
             ProgramFormat::OpenClC => [self.source, self.options.as_bytes()]
                 .iter()
-                .any(|text| text.windows(NAME.len()).any(|part| part == NAME)),
+                .any(|text| SIGNS.iter().any(|sign| has(text, sign))),
             ProgramFormat::Module | ProgramFormat::BuiltIn => false,
             ProgramFormat::Native | ProgramFormat::Parts => true,
         }

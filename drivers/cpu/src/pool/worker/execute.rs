@@ -9,6 +9,7 @@ use crate::queue::CpuQueue;
 use quipu_scheduler::error::Error;
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::{Command, Kind, Priority, RawArgument};
+use quipu_threads::UsualArithmetic;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -133,18 +134,14 @@ impl Worker {
 
     /// A launch of several groups, or a transfer or fill of several pieces: whole, if it is short; else shared.
     pub(super) fn launch_groups(&self, command: Command, arguments: Arguments, groups: u32) {
-        // SAFETY: the command was started; its arguments are resolved, hazards keep others away, and no group has begun.
-        let begin = || unsafe { command.begin_native(&arguments) };
-        if let Err(error) = contained(&command, begin) {
-            return command.finish(Err(error), &mut Local(self));
-        }
         let body = command.body_key();
         let mut first = 0;
         if self.costs.estimate(body, groups).is_none()
             && let Some(measurement) = self.costs.start(body)
         {
             // Of unknown cost: one group tells.
-            let result = self.contain(&command, &arguments, 0..1);
+            let result = begin(&command, &arguments);
+            let result = result.and_then(|()| self.contain(&command, &arguments, 0..1));
             self.costs.stop(body, &measurement, 1);
             if result.is_err() {
                 command.finish(result, &mut Local(self));
@@ -164,6 +161,11 @@ impl Worker {
             }
             command.finish(result, &mut Local(self));
             return;
+        }
+        if first == 0
+            && let Err(error) = begin(&command, &arguments)
+        {
+            return command.finish(Err(error), &mut Local(self));
         }
         let groups_in = |time: u64| time.saturating_mul(left.into()) / estimate.max(1);
         // Should the estimate be much too long, there are not more of them than end evenly anyway.
@@ -263,8 +265,13 @@ impl Worker {
                 unsafe { fill.fill(arguments[0]) };
                 Ok(())
             }
-            Operation::HostTask => self.contain(&command, &arguments, 0..1),
+            Operation::HostTask => {
+                // The task may change how its thread computes, and kernels come after it.
+                let _usual = UsualArithmetic::enter();
+                self.contain(&command, &arguments, 0..1)
+            }
             Operation::NativeEnqueue(enqueue) => {
+                let _usual = UsualArithmetic::enter();
                 let workers = self.pool.range_of(command.queue().device_index());
                 let queue = CpuQueue {
                     workers: workers.unwrap_or_default(),
@@ -289,6 +296,12 @@ impl Worker {
         // keep others away, and each group is claimed once.
         contained(command, || unsafe { command.run_native(arguments, groups) })
     }
+}
+
+/// Has a body look at its arguments, of a launch that several calls run; a panic becomes an error.
+fn begin(command: &Command, arguments: &[RawArgument]) -> Result<(), Error> {
+    // SAFETY: the command was started; its arguments are resolved, hazards keep others away, and no group has begun.
+    contained(command, || unsafe { command.begin_native(arguments) })
 }
 
 /// Calls code of a body; a panic becomes an error.
