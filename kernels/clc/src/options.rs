@@ -195,10 +195,10 @@ pub(crate) fn defined(text: &str) -> Vec<(String, String)> {
 #[must_use]
 pub fn has_uniform_groups(text: &str) -> bool {
     let words = words(text);
-    let said = words
+    let mut said = words
         .iter()
         .filter_map(|word| word.strip_prefix("-cl-std="));
-    let of_clang = said.last().and_then(version).unwrap_or("cl");
+    let of_clang = said.next_back().and_then(version).unwrap_or("cl");
     ["cl", "cl1.0", "cl1.1", "cl1.2"].contains(&of_clang)
         || words.iter().any(|word| word == UNIFORM_GROUPS)
 }
