@@ -126,7 +126,7 @@ fn bits_are_inserted_taken_out_and_reversed() {
         };
         let all = u64::MAX >> (64 - bits);
         let x: Vec<u64> = (0..17)
-            .map(|at| u64::MAX / 7 * at ^ at << 40 ^ 0x9e37_79b9)
+            .map(|at| (u64::MAX / 7).wrapping_mul(at) ^ at << 40 ^ 0x9e37_79b9)
             .collect();
         for (from, count) in [
             (0, bits),

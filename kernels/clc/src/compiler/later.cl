@@ -75,7 +75,7 @@ PACKED(uu_uint, uint, uchar, uchar) PACKED(ss_int, int, char, char) PACKED(us_in
         return count == 0 ? (S)0 : (S)((long)((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
     OVER U bitfield_extract_unsigned(T a, uint from, uint count) { \
         return count == 0 ? (U)0 : (U)(((ulong)a << ((64 - from - count) & 63)) >> ((64 - count) & 63)); } \
-    OVER T bit_reverse(T a) { return (T)__builtin_elementwise_bitreverse((U)a); } MAP1(bit_reverse, T, T) \
+    OVER T bit_reverse(T a) { return (T)(__builtin_elementwise_bitreverse((ulong)(U)a) >> (64 - bits)); } MAP1(bit_reverse, T, T) \
     FIELD_VECTOR(2, T, S, U) FIELD_VECTOR(3, T, S, U) FIELD_VECTOR(4, T, S, U) FIELD_VECTOR(8, T, S, U) FIELD_VECTOR(16, T, S, U)
 FIELD(char, char, uchar, 8) FIELD(uchar, char, uchar, 8) FIELD(short, short, ushort, 16) FIELD(ushort, short, ushort, 16)
 FIELD(int, int, uint, 32) FIELD(uint, int, uint, 32) FIELD(long, long, ulong, 64) FIELD(ulong, long, ulong, 64)
