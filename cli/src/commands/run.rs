@@ -745,7 +745,8 @@ fn half(number: f64) -> u16 {
     let exponent = exponent.max(-14);
     let kept = (size * 2_f64.powi(10 - exponent)).round_ties_even() as u16;
     // The leading bit, and what was rounded beyond all bits, are added to the exponent.
-    sign | ((((exponent + 14) as u16) << 10) + kept)
+    let bits = (((exponent + 14) as u16) << 10) + kept;
+    sign | bits
 }
 
 #[cfg(test)]

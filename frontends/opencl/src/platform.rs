@@ -137,7 +137,8 @@ fn find() -> Vec<Ref<Device>> {
         None => {
             let all: Vec<_> = devices.collect();
             let is_shown_twice = |device: &quipu_scheduler::Device| {
-                device.driver_name() == "cuda" && all.iter().any(|other| is_nvidias(other))
+                device.driver_name() == "cuda"
+                    && all.iter().any(|other| is_nvidias(other) && is_usual(other))
             };
             let listed = all.iter().copied();
             listed

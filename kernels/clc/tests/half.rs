@@ -5,6 +5,7 @@
 mod support;
 
 use quipu_clc::{Argument, Program, has_half};
+use std::cmp::Ordering;
 use support::{Launch, program};
 
 /// A program; none, and a line that says so, where there is no compiler or the processor has no numbers of 16 bits.
@@ -539,7 +540,7 @@ fn halves_are_compared_chosen_and_taken_apart() {
                     a < b,
                     a >= b,
                     lost || b.is_nan(),
-                    a.partial_cmp(&b).is_some_and(|order| order.is_ne())
+                    a.partial_cmp(&b).is_some_and(Ordering::is_ne)
                 ]),
                 "{bits:x}"
             );
@@ -638,4 +639,26 @@ fn halves_are_passed_kept_and_exchanged() {
         ];
         assert_eq!(y, wanted.map(of), "{at}");
     }
+}
+
+#[test]
+fn functions_that_others_have_linked_are_there_for_half() {
+    // One of `float` alone has the library's part linked that the one of `half` calls.
+    let Some(program) = program_of_halves(
+        "kernel void f(global const half *x, global const int *i, global float *y) {
+            y[0] = convert_char_sat(i[0]) + convert_char_sat(x[0]);
+            y[1] = convert_double(i[0]) + convert_double(x[0]);
+            y[2] = hypot(y[3], 4.0f) + hypot(x[1], x[2]);
+        }",
+    ) else {
+        return;
+    };
+    let x = [300.0, 3.0, 4.0].map(nearest);
+    let y = [0.0, 0.0, 0.0, 3.0_f32].to_vec();
+    let mut launch = Launch::new([1, 1, 1], [1, 1, 1]);
+    launch.memory(&x);
+    launch.memory(&[-1000_i32]);
+    launch.memory(&y);
+    launch.run(&program, "f");
+    assert_eq!(y, [-1.0, -700.0, 10.0, 3.0]);
 }

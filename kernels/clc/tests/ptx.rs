@@ -61,13 +61,26 @@ fn kernels_become_ptx() {
 
 #[test]
 fn what_processors_alone_have_is_refused_by_name() {
-    let source = "kernel void k(global double *x) { x[0] = erf(x[1]); }";
-    let Some(program) = support::program(source) else {
-        return;
-    };
-    let error = program.ptx("k", 90).unwrap_err().to_string();
-    assert!(
-        error.contains("'erf'") && error.contains("NVIDIA"),
-        "{error}"
-    );
+    for (source, named) in [
+        (
+            "kernel void k(global double *x) { x[0] = erf(x[1]); }",
+            "'erf'",
+        ),
+        (
+            "kernel void k(global int *x) { x[0] = work_group_reduce_add(x[get_global_id(0)]); }",
+            "work-group",
+        ),
+        (
+            "kernel void k(global uint4 *x) { x[0] = sub_group_ballot(x[1].x > 1); }",
+            "work-group",
+        ),
+    ] {
+        let options = "-cl-std=CL3.0";
+        let Some(_) = support::program("kernel void k() {}") else {
+            return;
+        };
+        let program = quipu_clc::Program::new(source, options).unwrap();
+        let error = program.ptx("k", 90).unwrap_err().to_string();
+        assert!(error.contains(named) && error.contains("NVIDIA"), "{error}");
+    }
 }

@@ -167,16 +167,17 @@ pub(super) fn link(
     folder: Option<&Path>,
     is_wide: bool,
 ) -> Result<(), Fault> {
-    let mut linked = BTreeSet::new();
+    // A part may call functions of one that was linked before it, which is linked again then. A name that is missing in spite of
+    // that is none of the language's.
+    let mut before = BTreeSet::new();
     loop {
-        let wanted: BTreeSet<String> = missing(module)
-            .into_iter()
-            .flat_map(|function| parts_with(&function.name()))
-            .filter(|part| !linked.contains(part))
-            .collect();
-        if wanted.is_empty() {
+        let names = missing(module).into_iter().map(Value::name);
+        let names: BTreeSet<String> = names.collect();
+        let wanted: BTreeSet<String> = names.iter().flat_map(|name| parts_with(name)).collect();
+        if wanted.is_empty() || names == before {
             return Ok(());
         }
+        before = names;
         for part in wanted {
             if let Some(bitcode) = compiled(tools, &part, folder, is_wide)? {
                 let mut other = Module::NULL;
@@ -189,7 +190,6 @@ pub(super) fn link(
                     )));
                 }
             }
-            linked.insert(part);
         }
     }
 }

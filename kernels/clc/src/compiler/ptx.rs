@@ -221,7 +221,11 @@ fn adapted(text: &str, kernel: &str) -> String {
         }
         let line = with_spaces(line);
         if line.starts_with("declare ") {
-            let is_own = line.contains("@__q_");
+            // Those that the prelude defines.
+            let own = ["lid", "gid", "group", "info", "barrier"];
+            let is_own = own
+                .iter()
+                .any(|name| line.contains(&format!("@__q_{name}")));
             if !is_own && declared.insert(line.clone()) {
                 adapted.push_str(&line);
                 adapted.push('\n');

@@ -45,7 +45,14 @@ impl Outcome {
 /// The texts of programs as one.
 pub(crate) fn text(programs: &[&Program]) -> String {
     let texts: Vec<String> = programs.iter().map(|program| program.text()).collect();
-    format!("#pragma OPENCL FP_CONTRACT OFF\n{}", texts.join("\n"))
+    format!(
+        "#pragma OPENCL FP_CONTRACT OFF\n\
+         // The reference has one of its own.\n\
+         #ifndef SOME\n\
+         #define SOME(condition, result, how, type, value) if (condition) result = sub_group_non_uniform_##how((type)(value));\n\
+         #endif\n{}",
+        texts.join("\n")
+    )
 }
 
 /// What comes of each program.

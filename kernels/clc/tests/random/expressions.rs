@@ -63,7 +63,11 @@ impl Generator {
         }
         if of.of.is_real() {
             let number = self.random.below(4000) as f64 / 16.0 - 100.0;
-            let suffix = if of.of == Scalar::Float { "f" } else { "" };
+            let suffix = match of.of {
+                Scalar::Half => "h",
+                Scalar::Float => "f",
+                _ => "",
+            };
             return match number < 0.0 {
                 true => format!("(-{:.4}{suffix})", -number),
                 false => format!("{number:.4}{suffix}"),

@@ -554,6 +554,15 @@ impl Generator {
             let taken = self.converted_to(of, &format!("{group}_{how}({condition})"), Type::INT);
             return Text(format!("{name} = {taken};"));
         }
+        if self.random.percent(15) {
+            let condition = self.condition(1, false);
+            let ballot = format!("sub_group_ballot({condition}).s{}", self.random.below(4));
+            let taken = self.converted_to(of, &ballot, Type::UINT);
+            return Text(format!("{name} = {taken};"));
+        }
+        if !same && self.random.percent(25) {
+            return self.of_some(&name, of);
+        }
         if !same && self.random.percent(25) {
             let number = Type::one(self.random.one_of(&Scalar::ALL));
             let value = self.expression(number, 2, false);
@@ -578,7 +587,8 @@ impl Generator {
         let mut number = Type::one(self.random.one_of(&kinds));
         let how = match self.random.below(4) {
             0 => {
-                let kind = self.random.one_of(&[Scalar::Float, Scalar::Double]);
+                let kinds = [Scalar::Half, Scalar::Float, Scalar::Double];
+                let kind = self.random.one_of(&kinds);
                 if self.random.percent(50) {
                     number = Type::one(kind);
                 }
@@ -602,6 +612,25 @@ impl Generator {
         }
         let taken = self.converted_to(of, &format!("{group}_{how}({all})"), number);
         Text(format!("{name} = {taken};"))
+    }
+
+    /// Some work-items of a group come to a function of sub-groups.
+    fn of_some(&mut self, name: &str, of: Type) -> Statement {
+        let kinds = [Scalar::Uint, Scalar::Ulong, Scalar::Ushort, Scalar::Uchar];
+        let number = Type::one(self.random.one_of(&kinds));
+        let value = self.expression(number, 2, false);
+        let condition = self.condition(1, false);
+        let how = self
+            .random
+            .one_of(&["reduce", "scan_inclusive", "scan_exclusive"]);
+        let with = self
+            .random
+            .one_of(&["add", "mul", "min", "max", "and", "or", "xor"]);
+        let some = self.name("some");
+        let taken = self.converted_to(of, &some, number);
+        Text(format!(
+            "{{ {number} {some} = 7; SOME({condition}, {some}, {how}_{with}, {number}, ({value})) {name} = {taken}; }}"
+        ))
     }
 
     fn call(&mut self, place: Place) -> Option<Statement> {
@@ -756,6 +785,7 @@ impl Generator {
 /// A variable's bits go into what the kernel gives.
 fn hashed(name: &str, of: Type) -> String {
     let bits = |one: String| match of.of {
+        Scalar::Half => format!("({one} == {one} ? (ulong)as_ushort({one}) : 1ul)"),
         Scalar::Float => format!("({one} == {one} ? (ulong)as_uint({one}) : 1ul)"),
         Scalar::Double => format!("({one} == {one} ? as_ulong({one}) : 1ul)"),
         _ => format!("(ulong)({one})"),

@@ -12,6 +12,8 @@ typedef ulong size_t;
     typedef T T##16 __attribute__((ext_vector_type(16)));
 VECTORS(char) VECTORS(uchar) VECTORS(short) VECTORS(ushort) VECTORS(int) VECTORS(uint) VECTORS(long) VECTORS(ulong)
 VECTORS(float) VECTORS(double)
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+VECTORS(half)
 #define OVER static inline __attribute__((overloadable, unused))
 #define CLK_LOCAL_MEM_FENCE 1
 #define CLK_GLOBAL_MEM_FENCE 2
@@ -75,7 +77,7 @@ UPPER(char, int, 8) UPPER(uchar, int, 8) UPPER(short, int, 16) UPPER(ushort, uin
 #define CHOICE(n, T, C) OVER T##n select(T##n a, T##n b, C##n c) { T##n r; for (int i = 0; i < n; i++) r[i] = c[i] < 0 ? b[i] : a[i]; return r; }
 #define CHOICES(T, C) OVER T select(T a, T b, C c) { return c ? b : a; } EACH(CHOICE, T, C)
 CHOICES(char, char) CHOICES(uchar, char) CHOICES(short, short) CHOICES(ushort, short) CHOICES(int, int) CHOICES(uint, int)
-CHOICES(long, long) CHOICES(ulong, long) CHOICES(float, int) CHOICES(double, long)
+CHOICES(long, long) CHOICES(ulong, long) CHOICES(float, int) CHOICES(double, long) CHOICES(half, short)
 #define VOTE(n, C) \
     OVER int any(C##n c) { int r = 0; for (int i = 0; i < n; i++) r |= c[i] < 0; return r; } \
     OVER int all(C##n c) { int r = 1; for (int i = 0; i < n; i++) r &= c[i] < 0; return r; }
@@ -90,6 +92,11 @@ EACH(VOTE, char) EACH(VOTE, short) EACH(VOTE, int) EACH(VOTE, long)
     OVER T copysign(T a, T b) { return __builtin_copysign##f(a, b); } EACH(TWO, copysign, T, T, T) \
     OVER T fma(T a, T b, T c) { return __builtin_fma##f(a, b, c); } EACH(THREE, fma, T, T, T, T)
 EXACT(float, f) EXACT(double, )
+// Each has a result that is a `half`, or is rounded once: what `double` loses of a product and a sum does not matter.
+#define OF_HALF1(name) OVER half name(half a) { return (half)name((double)a); } EACH(ONE, name, half, half)
+OF_HALF1(fabs) OF_HALF1(floor) OF_HALF1(ceil) OF_HALF1(trunc) OF_HALF1(rint)
+OVER half copysign(half a, half b) { return (half)copysign((double)a, (double)b); } EACH(TWO, copysign, half, half, half)
+OVER half fma(half a, half b, half c) { return (half)((double)a * (double)b + (double)c); } EACH(THREE, fma, half, half, half, half)
 
 // Conversions: plain ones as C has them, and those that stay within the type's bounds.
 #define CONVERT(n, R, A) OVER R##n convert_##R##n(A##n a) { R##n r; for (int i = 0; i < n; i++) r[i] = (R)a[i]; return r; }
@@ -107,11 +114,12 @@ EXACT(float, f) EXACT(double, )
     what(R, int, ##__VA_ARGS__) what(R, uint, ##__VA_ARGS__) what(R, long, ##__VA_ARGS__) what(R, ulong, ##__VA_ARGS__)
 #define TO_INTEGER(R, LEAST, GREATEST, BEYOND) \
     FROM_INTEGERS(PLAIN, R) FROM_INTEGERS(WITHIN, R, LEAST, GREATEST) \
-    WITHIN_OF_REAL(R, float, LEAST, GREATEST, BEYOND) WITHIN_OF_REAL(R, double, LEAST, GREATEST, BEYOND)
+    WITHIN_OF_REAL(R, half, LEAST, GREATEST, BEYOND) WITHIN_OF_REAL(R, float, LEAST, GREATEST, BEYOND) WITHIN_OF_REAL(R, double, LEAST, GREATEST, BEYOND)
 TO_INTEGER(char, -128, 127, 128) TO_INTEGER(uchar, 0, 255, 256) TO_INTEGER(short, -32768, 32767, 32768) TO_INTEGER(ushort, 0, 65535, 65536)
 TO_INTEGER(int, (-2147483647 - 1), 2147483647, 2147483648.0) TO_INTEGER(uint, 0u, 4294967295u, 4294967296.0)
 TO_INTEGER(long, (-9223372036854775807l - 1), 9223372036854775807l, 9223372036854775808.0)
 TO_INTEGER(ulong, 0ul, 18446744073709551615ul, 18446744073709551616.0)
+FROM_INTEGERS(PLAIN, half) PLAIN(half, half) PLAIN(half, float) PLAIN(half, double) PLAIN(float, half) PLAIN(double, half)
 FROM_INTEGERS(PLAIN, float) PLAIN(float, float) PLAIN(float, double)
 FROM_INTEGERS(PLAIN, double) PLAIN(double, float) PLAIN(double, double)
 #define as_int(x) __builtin_astype(x, int)
@@ -122,7 +130,7 @@ FROM_INTEGERS(PLAIN, double) PLAIN(double, float) PLAIN(double, double)
     OVER T##n vload##n(size_t at, const S T *p) { T##n r; for (int i = 0; i < n; i++) r[i] = p[at * n + i]; return r; } \
     OVER void vstore##n(T##n v, size_t at, S T *p) { for (int i = 0; i < n; i++) p[at * n + i] = v[i]; }
 #define MEMORY(T) EACH(MEMORY_OF, T, __global) EACH(MEMORY_OF, T, __local) EACH(MEMORY_OF, T, __private)
-MEMORY(char) MEMORY(uchar) MEMORY(short) MEMORY(ushort) MEMORY(int) MEMORY(uint) MEMORY(long) MEMORY(ulong) MEMORY(float) MEMORY(double)
+MEMORY(char) MEMORY(uchar) MEMORY(short) MEMORY(ushort) MEMORY(int) MEMORY(uint) MEMORY(long) MEMORY(ulong) MEMORY(float) MEMORY(double) MEMORY(half)
 
 #define ATOMIC(name, S, T, how) OVER T atomic_##name(volatile S T *p, T v) { T old = *p; *p = how; return old; }
 #define ATOMICS(S, T) ATOMIC(add, S, T, (T)((uint)old + (uint)v)) ATOMIC(sub, S, T, (T)((uint)old - (uint)v)) ATOMIC(xor, S, T, old ^ v) \
@@ -147,7 +155,7 @@ ATOMICS(__global, uint) ATOMICS(__local, uint) ATOMICS(__global, int) ATOMICS(__
 #define OF_GROUP(prefix) \
     COLLECTIVE(prefix, uint, uint, 0u, 4294967295u) COLLECTIVE(prefix, ulong, ulong, 0ul, 18446744073709551615ul) \
     COLLECTIVE(prefix, int, uint, (-2147483647 - 1), 2147483647) COLLECTIVE(prefix, long, ulong, (-9223372036854775807l - 1), 9223372036854775807l) \
-    GIVEN(prefix, uint) GIVEN(prefix, ulong) GIVEN(prefix, int) GIVEN(prefix, long) GIVEN(prefix, float) GIVEN(prefix, double) \
+    GIVEN(prefix, uint) GIVEN(prefix, ulong) GIVEN(prefix, int) GIVEN(prefix, long) GIVEN(prefix, half) GIVEN(prefix, float) GIVEN(prefix, double) \
     OVER int prefix##_any(int x) { return prefix##_reduce_max((uint)(x != 0)) != 0; } \
     OVER int prefix##_all(int x) { return prefix##_reduce_min((uint)(x != 0)) != 0; }
 OF_GROUP(work_group) OF_GROUP(sub_group)
@@ -158,4 +166,33 @@ OF_GROUP(work_group) OF_GROUP(sub_group)
     GIVEN_BY(T, shuffle, uint, by) GIVEN_BY(T, shuffle_xor, uint, (long)((uint)OWN ^ by)) GIVEN_BY(T, shuffle_up, uint, (long)OWN - (long)by) \
     GIVEN_BY(T, shuffle_down, uint, (long)OWN + (long)by) GIVEN_BY(T, rotate, int, (((long)OWN + by) % (long)ITEMS + (long)ITEMS) % (long)ITEMS)
 SHUFFLES(char) SHUFFLES(uchar) SHUFFLES(short) SHUFFLES(ushort) SHUFFLES(int) SHUFFLES(uint) SHUFFLES(long) SHUFFLES(ulong)
-SHUFFLES(float) SHUFFLES(double)
+SHUFFLES(half) SHUFFLES(float) SHUFFLES(double)
+
+OVER uint4 sub_group_ballot(int x) {
+    SLOT(uint, OWN) = x != 0; barrier(0);
+    uint4 r = 0;
+    for (size_t i = 0; i < ITEMS; i++) r[i / 32] |= SLOT(uint, i) << i % 32;
+    barrier(0);
+    return r;
+}
+// What some work-items make of their numbers: all come here, and each says whether it is one of them.
+#define OF_BITS(i) (here[(i) / 32] >> (i) % 32 & 1)
+#define SOME_OF(T, name, start, with) \
+    OVER T some_##name(int is, T x, int end, int by_all) { \
+        uint4 here = sub_group_ballot(is); \
+        SLOT(T, OWN) = x; barrier(0); \
+        T r = start; int any = 0; \
+        for (size_t i = 0; i < (by_all ? ITEMS : OWN + end); i++) if (OF_BITS(i)) { r = any ? (T)with(r, SLOT(T, i)) : SLOT(T, i); any = 1; } \
+        barrier(0); return r; } \
+    OVER T some_reduce_##name(int is, T x) { return some_##name(is, x, 0, 1); } \
+    OVER T some_scan_inclusive_##name(int is, T x) { return some_##name(is, x, 1, 0); } \
+    OVER T some_scan_exclusive_##name(int is, T x) { return some_##name(is, x, 0, 0); }
+#define WIDE_TIMES(a, b) ((ulong)(a) * (ulong)(b))
+#define BOTH(a, b) ((a) & (b))
+#define EITHER(a, b) ((a) | (b))
+#define ONE_OF(a, b) ((a) ^ (b))
+#define SOMES(T) \
+    SOME_OF(T, add, (T)0, PLUS) SOME_OF(T, mul, (T)1, WIDE_TIMES) SOME_OF(T, min, (T)~(T)0, LESS) SOME_OF(T, max, (T)0, MORE) \
+    SOME_OF(T, and, (T)~(T)0, BOTH) SOME_OF(T, or, (T)0, EITHER) SOME_OF(T, xor, (T)0, ONE_OF)
+SOMES(uchar) SOMES(ushort) SOMES(uint) SOMES(ulong)
+#define SOME(condition, result, how, type, value) { int is_ = (condition); type of_ = some_##how(is_, (type)(value)); if (is_) result = of_; }

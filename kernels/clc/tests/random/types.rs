@@ -45,15 +45,16 @@ pub(crate) enum Scalar {
     Uint,
     Long,
     Ulong,
+    Half,
     Float,
     Double,
 }
 
-use Scalar::{Char, Double, Float, Int, Long, Short, Uchar, Uint, Ulong, Ushort};
+use Scalar::{Char, Double, Float, Half, Int, Long, Short, Uchar, Uint, Ulong, Ushort};
 
 impl Scalar {
-    pub(crate) const ALL: [Self; 10] = [
-        Char, Uchar, Short, Ushort, Int, Uint, Long, Ulong, Float, Double,
+    pub(crate) const ALL: [Self; 11] = [
+        Char, Uchar, Short, Ushort, Int, Uint, Long, Ulong, Half, Float, Double,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -66,6 +67,7 @@ impl Scalar {
             Uint => "uint",
             Long => "long",
             Ulong => "ulong",
+            Half => "half",
             Float => "float",
             Double => "double",
         }
@@ -74,14 +76,14 @@ impl Scalar {
     pub(crate) fn bits(self) -> usize {
         match self {
             Char | Uchar => 8,
-            Short | Ushort => 16,
+            Short | Ushort | Half => 16,
             Int | Uint | Float => 32,
             Long | Ulong | Double => 64,
         }
     }
 
     pub(crate) fn is_real(self) -> bool {
-        matches!(self, Float | Double)
+        matches!(self, Half | Float | Double)
     }
 
     pub(crate) fn is_signed(self) -> bool {

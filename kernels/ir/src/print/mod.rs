@@ -2,7 +2,7 @@
 //!
 //! # The way of a kernel
 //!
-//! 1. `#[kernel]` emits a function that, when called, builds a [`Module`]; by hand, a
+//! 1. `#[kernel]` emits a function that, when called, builds a [`Module`](crate::Module); by hand, a
 //!    [`FunctionBuilder`](crate::FunctionBuilder) does.
 //! 2. [`Module::print`](crate::Module::print) verifies it, and has a [`Printer`] decide the values that depend on the target
 //!    ([`Target`]), and write it down. An operation that a language cannot express is a [`PrintError`] that names it.
