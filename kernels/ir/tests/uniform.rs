@@ -5,8 +5,8 @@
 
 use quipu_kernel_ir::{
     AtomicOperation, BinaryOperation, FunctionBuilder, FunctionId, Location, Module, ModuleBuilder,
-    Operation, Origin, Place, Scalar, Scope, SharedLength, Space, Statement, Type, Unit, Value,
-    WarpOperation,
+    Operation, Origin, Place, Scalar, Scope, SharedLength, Space, Statement, StructId, Type, Unit,
+    Value, WarpOperation,
 };
 
 /// Where threads part, and where they have to come together.
@@ -427,6 +427,87 @@ fn what_is_written_apart_differs() {
                 refused(&module);
             }
         }
+    }
+}
+
+/// A condition that the field of this number decides, of a pair of the thread's index and a number that is passed.
+fn of_pair(write: impl FnOnce(&mut FunctionBuilder, StructId, Value, Value) -> Value) -> Module {
+    let mut module = ModuleBuilder::new();
+    let pair = module.structure("Pair", vec![("0", number()), ("1", number())]);
+    let mut f = FunctionBuilder::new("waits");
+    let (own, passed) = (thread(&mut f), f.uniform("n", number()));
+    let held = write(&mut f, pair, own, passed);
+    let condition = is_three(&mut f, held);
+    parts(&mut f, condition, barrier);
+    module.finish(f.kernel(1))
+}
+
+#[test]
+fn each_field_is_looked_at_by_itself() {
+    for (field, check) in [(0, refused as fn(&Module)), (1, accepted)] {
+        // Of a value, and of one of two.
+        check(&of_pair(|f, pair, own, passed| {
+            let value = f.structure(pair, &[own, passed]);
+            f.field(value, field, number())
+        }));
+        check(&of_pair(|f, pair, own, passed| {
+            let first = f.structure(pair, &[own, passed]);
+            let second = f.structure(pair, &[passed, passed]);
+            let condition = is_three(f, passed);
+            let value = f.select(condition, first, second);
+            f.field(value, field, number())
+        }));
+        // Of a variable, as a whole and in parts.
+        check(&of_pair(|f, pair, own, passed| {
+            let value = f.structure(pair, &[own, passed]);
+            let variable = f.local(Some("pair"), value);
+            f.load(Place::local(variable).field(field), number())
+        }));
+        check(&of_pair(|f, pair, own, passed| {
+            let value = f.structure(pair, &[passed, passed]);
+            let variable = f.local(Some("pair"), value);
+            f.store(Place::local(variable).field(0), own);
+            let value = f.load_local(variable);
+            f.field(value, field, number())
+        }));
+    }
+    // Which threads write decides for all that is written.
+    for field in [0, 1] {
+        refused(&of_pair(|f, pair, own, passed| {
+            let (first, second) = (f.structure(pair, &[own, passed]), f.index_literal(7));
+            let variable = f.local(Some("pair"), first);
+            let second = f.structure(pair, &[second, second]);
+            let condition = differs(f);
+            f.if_then(condition, |f| f.store_local(variable, second));
+            f.load(Place::local(variable).field(field), number())
+        }));
+        refused(&of_pair(|f, pair, own, passed| {
+            let (first, second) = (
+                f.structure(pair, &[own, passed]),
+                f.structure(pair, &[passed, own]),
+            );
+            let condition = is_three(f, own);
+            let value = f.select(condition, first, second);
+            f.field(value, field, number())
+        }));
+    }
+    // A function gives both.
+    for (field, check) in [(0, refused as fn(&Module)), (1, accepted)] {
+        let mut module = ModuleBuilder::new();
+        let pair = module.structure("Pair", vec![("0", number()), ("1", number())]);
+        let mut place = FunctionBuilder::new("place").returning(Type::Struct(pair));
+        let n = place.parameter("n", number());
+        let own = thread(&mut place);
+        let both = place.structure(pair, &[own, n]);
+        place.give(both);
+        let place = module.function(place.function());
+        let mut f = FunctionBuilder::new("waits");
+        let passed = f.uniform("n", number());
+        let both = f.call(place, &[passed], Type::Struct(pair));
+        let held = f.field(both, field, number());
+        let condition = is_three(&mut f, held);
+        parts(&mut f, condition, barrier);
+        check(&module.finish(f.kernel(1)));
     }
 }
 

@@ -14,14 +14,20 @@ use crate::signature::{with_data_bounds, with_value_bounds};
 /// Makes a struct or enum a type of the kernel language.
 pub(crate) fn expand(item: &DeriveInput) -> Result<TokenStream> {
     let krate = krate(&item.attrs)?;
-    match &item.data {
+    let written = match &item.data {
         Data::Struct(data) => structure(item, data, &krate),
         Data::Enum(data) => enumeration(item, data, &krate),
         Data::Union(data) => Err(Error::new(
             data.union_token.span,
             "unions are not in the kernel language; use `to_bits` and `from_bits`, or two fields",
         )),
-    }
+    };
+    // The kernels with such a parameter are right, whatever is wrong with the type.
+    Ok(written.unwrap_or_else(|error| {
+        let error = error.into_compile_error();
+        let stub = without_bits(item, &krate, &quote!(::core::unreachable!()));
+        quote!(#stub #error)
+    }))
 }
 
 /// `#[kernel_data(crate = path)]`.
@@ -85,7 +91,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     let name = &item.ident;
     let known = representation(&item.attrs)?;
     if data.fields.is_empty() {
-        return Ok(empty(item, krate));
+        return Ok(without_bits(item, krate, &quote!(Self {})));
     }
     if !known
         .names
@@ -173,7 +179,7 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 }
 
 /// A struct without fields, which has no bits: it is there for its type.
-fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
+fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> TokenStream {
     let name = &item.ident;
     let build = quote!(#krate::__macro::emit);
     let generics = with_value_bounds(&item.generics, krate);
@@ -199,7 +205,7 @@ fn empty(item: &DeriveInput, krate: &Path) -> TokenStream {
                 }
 
                 fn sample_value() -> Self {
-                    Self {}
+                    #sample
                 }
 
                 fn literal(self, _: &mut #build::State) -> #build::Raw {

@@ -4,11 +4,11 @@
 //! source is made. A method `m` gets `__call_m` (for `T::m(x)`) and `__method_m` (for `x.m()`) beside it.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Block, Error, FnArg, GenericParam, Generics, ImplItem, Item, ItemFn, ItemImpl, ItemStruct,
-    ItemTrait, Path, Receiver, Result, ReturnType, Signature, TraitItem, Type,
+    ItemTrait, Path, Receiver, Result, ReturnType, Signature, TraitItem, Type, parse_quote,
 };
 
 use crate::expression::this_name;
@@ -27,12 +27,57 @@ use crate::signature::{
 /// Lets kernels call the functions of an item.
 pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
     match item {
-        Item::Fn(item) => function(&options.krate, &item),
-        Item::Trait(item) => trait_item(&options.krate, item),
-        Item::Impl(item) => impl_block(&options.krate, item),
+        // Its callers are right, whatever is wrong with it.
+        Item::Fn(item) => Ok(function(&options.krate, &item)
+            .unwrap_or_else(|error| stub(&options.krate, &item, error))),
+        Item::Trait(item) => Ok(or_as_it_is(&item, trait_item(&options.krate, item.clone()))),
+        Item::Impl(item) => Ok(or_as_it_is(&item, impl_block(&options.krate, item.clone()))),
         Item::Struct(item) => comparisons(&options.krate, &item),
         other => Err(Error::new(other.span(), refuse::DEVICE_ITEM)),
     }
+}
+
+/// A function whose parameters are refused: for the host as it is, and for kernels one that takes anything.
+fn stub(krate: &Path, item: &ItemFn, error: Error) -> TokenStream {
+    let error = error.into_compile_error();
+    if !item.sig.generics.params.is_empty() {
+        return quote!(#item #error);
+    }
+    let (name, visibility) = (&item.sig.ident, &item.vis);
+    let types: Vec<_> = (0..item.sig.inputs.len())
+        .map(|number| format_ident!("__Ignored{number}"))
+        .collect();
+    let result = match &item.sig.output {
+        ReturnType::Type(_, result) => substitute(handle(result), krate),
+        ReturnType::Default => quote!(()),
+    };
+    let allow = allowances();
+    quote! {
+        #item
+
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code, missing_debug_implementations, missing_copy_implementations)]
+        #visibility struct #name {}
+
+        const _: () = {
+            impl #name {
+                #[doc(hidden)]
+                #allow
+                #visibility fn __call<#(#types),*>(#(_: #types),*) -> #krate::__macro::emit::Expr<#result> {
+                    ::core::unreachable!()
+                }
+            }
+        };
+        #error
+    }
+}
+
+/// What was written of an item; or an error and the item, which the host may still use.
+fn or_as_it_is(item: &impl ToTokens, written: Result<TokenStream>) -> TokenStream {
+    written.unwrap_or_else(|error| {
+        let error = error.into_compile_error();
+        quote!(#item #error)
+    })
 }
 
 fn value(krate: &Path) -> TokenStream {
@@ -46,6 +91,11 @@ fn function(krate: &Path, item: &ItemFn) -> Result<TokenStream> {
     let call = written.builder(&format_ident!("__call", span = name.span()), false);
     let refusals = written.refusals.map(Error::into_compile_error);
     let mut native = item.clone();
+    if refusals.is_some() {
+        // What rustc would say of it is noise.
+        native.block = parse_quote!({ ::core::unreachable!() });
+        native.attrs.push(parse_quote!(#[allow(unused)]));
+    }
     make_native(&mut native.sig);
     make_inline(&mut native.attrs);
     Ok(quote! {

@@ -90,6 +90,8 @@ impl Parted<'_> {
             Expr::Cast(cast) => self.is_own(&cast.expr),
             Expr::Unary(unary) => !matches!(unary.op, UnOp::Deref(_)) && self.is_own(&unary.expr),
             Expr::Index(index) => self.is_own(&index.expr),
+            Expr::Let(condition) => self.is_own(&condition.expr),
+            Expr::MethodCall(call) if call.method == "components" => self.is_own(&call.receiver),
             Expr::Binary(binary) => {
                 let (left, right) = (self.is_own(&binary.left), self.is_own(&binary.right));
                 match binary.op {
@@ -133,6 +135,16 @@ impl Parted<'_> {
             }
             (Pat::Tuple(parts), Expr::Tuple(values)) if bound_by(pattern).is_some() => {
                 for (part, value) in parts.elems.iter().zip(&values.elems) {
+                    self.bind(part, value);
+                }
+            }
+            (Pat::Slice(parts), Expr::Array(values)) if parts.elems.len() == values.elems.len() => {
+                for (part, value) in parts.elems.iter().zip(&values.elems) {
+                    self.bind(part, value);
+                }
+            }
+            (Pat::Slice(parts), Expr::MethodCall(_)) => {
+                for part in &parts.elems {
                     self.bind(part, value);
                 }
             }

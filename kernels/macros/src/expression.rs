@@ -72,7 +72,7 @@ impl Writer {
                 quote_spanned!(member.span()=> { let #name = #base; __quipu::field(#name, #text, #witness) })
             }
             Expr::Index(index) => {
-                if let Some(words) = self.unindexed(&index.expr) {
+                if let Some(words) = self.misindexed(&index.expr, &index.index) {
                     return self.refuse(index.expr.span(), words);
                 }
                 let base = self.expression(&index.expr);

@@ -3,18 +3,22 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Error, GenericParam, Generics, Item, ItemFn, Lifetime, Result, ReturnType, Type};
+use syn::{
+    Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType, Type,
+    parse_quote,
+};
 
 use crate::function_type::writer_type;
 use crate::method::{Method, is_this};
 use crate::options::Options;
+use crate::passed;
 use crate::phases::phases;
 use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    AcceleratorParameter, Parameter, Passing, check_generics, handle, has_other_dimensions, kind,
-    make_native, parameters, with_data_bounds, with_lifetimes,
+    AcceleratorParameter, Parameter, Passing, accelerator, check_generics, handle,
+    has_other_dimensions, kind, make_native, parameters, with_data_bounds, with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
 
@@ -50,6 +54,8 @@ struct Kernel<'a> {
     generics: Generics,
     /// The bounds of its blocks.
     bounds: Option<TokenStream>,
+    /// Parameters of calls that nothing is done with.
+    ignored: Vec<Ident>,
 }
 
 /// Makes a kernel of a function, or kernels of an `impl`'s methods.
@@ -59,11 +65,45 @@ pub(crate) fn expand(options: &Options, item: Item) -> Result<TokenStream> {
             if let Some(receiver) = item.sig.receiver() {
                 return Err(Error::new(receiver.span(), refuse::SELF));
             }
-            function(options, &item, None)
+            // Its callers are right, whatever is wrong with it.
+            Ok(function(options, &item, None).unwrap_or_else(|error| stub(options, &item, error)))
         }
         Item::Impl(item) => crate::method::expand(options, &item),
         other => Err(Error::new(other.span(), refuse::KERNEL_ITEM)),
     }
+}
+
+/// A kernel that does nothing in place of one whose parameters are refused: with as many parameters, of any type, so that
+/// nothing else is said of its calls.
+fn stub(options: &Options, item: &ItemFn, error: Error) -> TokenStream {
+    let is_passed = |attribute: &syn::Attribute| {
+        !["shared", "variable"]
+            .iter()
+            .any(|name| attribute.path().is_ident(name))
+    };
+    let mut dimensions = quote!(1);
+    let mut ignored = Vec::new();
+    for input in &item.sig.inputs {
+        match input {
+            FnArg::Typed(typed) => match accelerator(&typed.ty) {
+                Some((of, _)) if of.to_string().parse::<usize>().is_ok() => dimensions = of,
+                Some(_) => {}
+                None if typed.attrs.iter().all(is_passed) => {
+                    ignored.push(format_ident!("__ignored_{}", ignored.len()));
+                }
+                None => {}
+            },
+            FnArg::Receiver(_) => {}
+        }
+    }
+    let (visibility, name) = (&item.vis, &item.sig.ident);
+    let empty: ItemFn = parse_quote! {
+        #visibility fn #name(_acc: &impl Accelerator<#dimensions>) {}
+    };
+    let error = error.into_compile_error();
+    // It has nothing that could be refused.
+    let written = written(options, &empty, None, ignored).unwrap_or_default();
+    quote!(#error #written)
 }
 
 /// Makes a kernel of a function by itself, or of a method in the form of one.
@@ -71,6 +111,16 @@ pub(crate) fn function(
     options: &Options,
     item: &ItemFn,
     method: Option<Method<'_>>,
+) -> Result<TokenStream> {
+    written(options, item, method, Vec::new())
+}
+
+/// The same, with parameters that are ignored behind its own.
+fn written(
+    options: &Options,
+    item: &ItemFn,
+    method: Option<Method<'_>>,
+    ignored: Vec<Ident>,
 ) -> Result<TokenStream> {
     let signature = &item.sig;
     if let ReturnType::Type(_, result) = &signature.output {
@@ -115,6 +165,10 @@ pub(crate) fn function(
                 refuse::MUTABLE_SLICE,
             ));
         }
+        let name = parameter.name.to_string();
+        if let Some((span, words)) = passed::refused(&name, &parameter.user_type) {
+            return Err(Error::new(span, words));
+        }
         if has_other_dimensions(&parameter.user_type, &acc) {
             return Err(Error::new(
                 parameter.user_type.span(),
@@ -145,6 +199,7 @@ pub(crate) fn function(
         parameters,
         generics,
         bounds: options.launch_bounds(),
+        ignored,
     }
     .written())
 }
@@ -177,7 +232,7 @@ impl Kernel<'_> {
             None => constructor,
         };
         let entry = self.entry(&module);
-        let native = self.native();
+        let native = self.native(refusals.is_some());
         let (generics, where_clause) = (&item.sig.generics, &item.sig.generics.where_clause);
         let marker = self.marker_type();
         let count = self.shared().count();
@@ -279,6 +334,8 @@ impl Kernel<'_> {
                 ),
             }
         });
+        let ignored = self.ignored.iter();
+        let inputs = inputs.chain(ignored.map(|name| quote!(#name: impl ::core::marker::Sized)));
         let names = self.passed().map(|parameter| match &parameter.name {
             _ if let Some(variable) = &parameter.variable => {
                 quote_spanned!(variable.span()=> &#variable)
@@ -305,8 +362,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// The user's function, as it is, and the kernel that runs it.
-    fn native(&self) -> TokenStream {
+    /// The user's function, as it is, and the kernel that runs it. What rustc would say of a body that is refused is noise,
+    /// too.
+    fn native(&self, is_refused: bool) -> TokenStream {
         let Self {
             krate, item, acc, ..
         } = self;
@@ -327,11 +385,14 @@ impl Kernel<'_> {
                     .push(syn::parse_quote!(#krate::__macro::emit::KernelData));
             }
         }
-        let block = if item.sig.asyncness.is_some() {
+        let block = if is_refused {
+            parse_quote!({ ::core::unreachable!() })
+        } else if item.sig.asyncness.is_some() {
             in_registers(item)
         } else {
             in_pieces(krate, item, &self.parameters)
         };
+        let unused = is_refused.then(|| quote!(#[allow(unused)]));
         let allowed = item.attrs.iter().filter(|attribute| {
             ["allow", "expect", "warn"]
                 .iter()
@@ -379,6 +440,7 @@ impl Kernel<'_> {
             let in_phases = match self.method {
                 // Its body says `self`.
                 Some(_) => None,
+                None if is_refused => None,
                 None => phases(krate, item, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {
@@ -439,6 +501,7 @@ impl Kernel<'_> {
         };
         let native = quote! {
             #(#allowed)*
+            #unused
             #[inline(always)]
             #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::needless_pass_by_value, clippy::multiple_bound_locations, non_snake_case)]
             #signature #block

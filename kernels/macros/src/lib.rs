@@ -14,7 +14,7 @@
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
 //! | `function_type.rs` | parameters that are closures |
-//! | `signature.rs` | parameters, their types, generics |
+//! | `signature.rs`, `passed.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
 //! | `statement.rs`, `pattern.rs`, `expression.rs`, `control.rs`, `call.rs`, `chain.rs`, `print.rs` | bodies |
 //! | `divergence.rs` | where a body waits for threads that have gone elsewhere |
@@ -37,6 +37,7 @@ mod function_type;
 mod kernel;
 mod method;
 mod options;
+mod passed;
 mod pattern;
 mod phases;
 mod print;

@@ -314,6 +314,11 @@ fn bound_names(pattern: &Pat) -> Vec<&PatIdent> {
     found.0
 }
 
+/// True if a pattern gives a name to something.
+pub(crate) fn binds_any(pattern: &Pat) -> bool {
+    !bound_names(pattern).is_empty()
+}
+
 /// True if a pattern gives this name to something.
 pub(crate) fn binds_name(pattern: &Pat, name: &Ident) -> bool {
     struct Binds<'n>(&'n Ident, bool);

@@ -62,8 +62,18 @@ pub(crate) const SHARED_ONLY: &str =
     "`#[shared(length)]` is for parameters of type `SharedWrite<T>`";
 pub(crate) const SHARED_RAW: &str = "a shared array is a `SharedWrite<T>` at first; write `#[shared(length)] sums: SharedWrite<T>`, and `let sums = sums.into_raw();` in the body";
 pub(crate) const VECTOR: &str =
-    "a kernel reads a buffer as a slice; write `&[T]`, and pass the buffer";
-pub(crate) const TUPLES_IN_MEMORY: &str = "how a tuple lies in memory is not known to other devices; write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or a slice for each part";
+    "elements that are read are a slice: write `&[T]`; a kernel is passed the buffer, `&x`";
+pub(crate) const VIEW_PARAMETER: &str = "a kernel reads a view as `GlobalRef<T, D>`: write `GlobalRef<f32, 2>`, and pass the view, `&x`";
+pub(crate) const GLOBAL_MUT: &str = "of memory that is written, each thread of a kernel is handed a part: write `OwnElements<T>` for its own elements, or `RawMut<T>` for all of them through `unsafe` methods";
+pub(crate) const MUTABLE_VALUE: &str = "a kernel cannot change a value of its caller: write `OwnElements<T>` for elements of a buffer, of which each thread has its own, or `Atomics<T>` for some that all threads change, as a sum";
+pub(crate) const TUPLE_PARAMETER: &str = "how a tuple lies in memory is not known to other devices: write a parameter for each part, or a `#[repr(C)]` struct with `#[derive(Clone, Copy, KernelData)]`";
+pub(crate) const OPTION_PARAMETER: &str = "an `Option` or `Result` is a value within kernels, and cannot be passed or lie in memory: pass the value, and a `u32` that says whether it is there";
+pub(crate) const INDICES_IN_MEMORY: &str = "`usize` and `isize` have other sizes on some devices: write `u32` or `u64`, and `x[i] as usize` where an index is needed";
+pub(crate) const NESTED: &str = "memory of devices holds no slices and vectors: put all elements into one buffer, and write `GlobalRef<T, 2>` for rows and columns, or pass where each part begins as `&[u32]`";
+pub(crate) const ALLOCATED: &str = "memory is not allocated in kernels: pass the value itself, or a buffer, which a kernel reads as `&[T]`";
+pub(crate) const WIDE: &str =
+    "numbers in kernels have up to 64 bits: write `u64` or `i64`, or two of them";
+pub(crate) const TUPLES_IN_MEMORY: &str = "how a tuple lies in memory is not known to other devices; write a `#[repr(C)]` struct with `#[derive(Clone, Copy, KernelData)]`, or a slice for each part";
 pub(crate) const ATOMIC_ELEMENTS: &str = "devices change numbers of 32 and 64 bits in one step; take `Atomics` of `u32`, `i32`, `u64`, `i64`, `f32` or `f64`";
 pub(crate) const MOST_PARAMETERS: &str = "a kernel has up to 12 parameters besides the accelerator and shared arrays; pass values together in a `#[repr(C)]` struct with `#[derive(KernelData)]`";
 pub(crate) const CAPTURE_TYPE: &str =
@@ -81,6 +91,7 @@ pub(crate) const PARTED: &str = "every thread of a block has to come to a barrie
 pub(crate) const PARTED_WARP: &str = "every thread of a warp has to come to a function of a warp, and to this only some do; have all of them come to it, or ask what is the same for all, as a length, a value that is passed, or a vote (`acc.warp_any(…)`); where it is the same for a reason that cannot be seen, say so with `unsafe { acc.assume_uniform(…) }`";
 pub(crate) const DEVICE_ITEM: &str = "`#[device]` is for functions, traits and `impl` blocks, and above a struct with `#[derive(PartialEq)]`, whose comparisons kernels know then; structs and enums have `#[derive(KernelData)]`";
 pub(crate) const COMPONENTS: &str = "an index or extent is no array; write `let index = acc.index(Block, Threads);`, and `index[0]`, or take it apart as `let [i, j] = acc.index(Block, Threads).components();`";
+pub(crate) const ROW_AND_COLUMN: &str = "a view of several dimensions is indexed by a position, which is an array: `view[[row, column]]`";
 pub(crate) const UNKNOWN_LABEL: &str = "there is no such loop here";
 
 pub(crate) const TRAIT_OF_STD: &str = "of std's traits kernels know those of operators, as `Add` and `AddAssign`, and `PartialEq`; leave `#[device]` off this `impl`, \

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::refuse;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::visit::{self, Visit};
@@ -20,6 +21,8 @@ pub(crate) enum Kind {
     ChangingClosure,
     /// A variable that has no index, and [the remedy](crate::refuse::index).
     Unindexed(&'static str),
+    /// A view of numbers in several dimensions, which is indexed by a position.
+    Positioned,
 }
 
 impl Kind {
@@ -154,7 +157,7 @@ impl Writer {
     pub(crate) fn is_variable(&self, name: &Ident) -> bool {
         matches!(
             self.lookup(name),
-            Some(Kind::Variable | Kind::MutableVariable | Kind::Unindexed(_))
+            Some(Kind::Variable | Kind::MutableVariable | Kind::Unindexed(_) | Kind::Positioned)
         )
     }
 
@@ -166,13 +169,18 @@ impl Writer {
         )
     }
 
-    /// The remedy for an index of this, if it has none.
-    pub(crate) fn unindexed(&self, of: &Expr) -> Option<&'static str> {
-        match of {
-            Expr::Path(path) => match self.variable(&path.path)? {
-                Kind::Unindexed(words) => Some(words),
-                _ => None,
-            },
+    /// The remedy for an index of something that has none, or is indexed by another.
+    pub(crate) fn misindexed(&self, of: &Expr, index: &Expr) -> Option<&'static str> {
+        let kind = |of: &Expr| match of {
+            Expr::Path(path) => self.variable(&path.path),
+            _ => None,
+        };
+        match (kind(of), of, index) {
+            (Some(Kind::Unindexed(words)), ..) => Some(words),
+            (_, Expr::Index(row), _) if kind(&row.expr) == Some(Kind::Positioned) => {
+                Some(refuse::ROW_AND_COLUMN)
+            }
+            (_, _, Expr::Tuple(_)) => Some(refuse::ROW_AND_COLUMN),
             _ => None,
         }
     }

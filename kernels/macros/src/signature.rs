@@ -1,7 +1,7 @@
 //! Parameters, their types, and generics.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
@@ -46,7 +46,7 @@ pub(crate) struct AcceleratorParameter {
 }
 
 /// The dimensions of a parameter's accelerator, and true if that has barriers; none if its type is no reference to one.
-fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
+pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
     let Type::Reference(reference) = user_type else {
         return None;
     };
@@ -235,9 +235,6 @@ fn check_type(user_type: &Type) -> Result<()> {
         Type::FnPtr(of) => (of.span(), refuse::CLOSURE_VALUE),
         Type::Reference(reference) => match &*reference.elem {
             Type::Path(path) if is_named(path, "Vec") => (user_type.span(), refuse::VECTOR),
-            Type::Slice(slice) if matches!(&*slice.elem, Type::Tuple(_)) => {
-                (slice.elem.span(), refuse::TUPLES_IN_MEMORY)
-            }
             of => return check_type(of),
         },
         Type::Path(path) if is_named(path, "Atomics") || is_named(path, "SharedAtomics") => {
@@ -260,13 +257,13 @@ const NOT_ATOMIC: [&str; 9] = [
     "bool", "u8", "i8", "u16", "i16", "f16", "bf16", "usize", "isize",
 ];
 
-fn is_named(path: &TypePath, name: &str) -> bool {
+pub(crate) fn is_named(path: &TypePath, name: &str) -> bool {
     let last = path.path.segments.last();
     path.qself.is_none() && last.is_some_and(|last| last.ident == name)
 }
 
 /// The first of a type's parameters that is a type.
-fn element_of(path: &TypePath) -> Option<&Type> {
+pub(crate) fn element_of(path: &TypePath) -> Option<&Type> {
     let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
         return None;
     };
@@ -293,7 +290,7 @@ const VIEWS: [&str; 13] = [
     "GlobalMut",
 ];
 
-fn view_name(user_type: &Type) -> Option<&Ident> {
+pub(crate) fn view_name(user_type: &Type) -> Option<&Ident> {
     let Type::Path(TypePath {
         qself: None, path, ..
     }) = user_type
@@ -340,9 +337,35 @@ pub(crate) fn has_other_dimensions(user_type: &Type, acc: &AcceleratorParameter)
 
 /// The kind of a parameter's name.
 pub(crate) fn kind(parameter: &Parameter) -> Kind {
+    if is_plane_of_numbers(&parameter.user_type) {
+        return Kind::Positioned;
+    }
     let words = view_name(&parameter.user_type).and_then(|name| refuse::index(&name.to_string()));
     words.map_or(Kind::of_variable(parameter.is_mutable), Kind::Unindexed)
 }
+
+/// True of a `GlobalRef` of several dimensions whose elements have no parts.
+fn is_plane_of_numbers(user_type: &Type) -> bool {
+    let Type::Path(path) = user_type else {
+        return false;
+    };
+    let Some(Type::Path(element)) = element_of(path).filter(|_| is_named(path, "GlobalRef")) else {
+        return false;
+    };
+    let is_number = NUMBERS.iter().any(|name| element.path.is_ident(name));
+    let dimensions = path.path.segments.last().map(|last| &last.arguments);
+    let is_plane = matches!(dimensions, Some(PathArguments::AngleBracketed(arguments))
+    if arguments.args.iter().any(|argument| match argument {
+        GenericArgument::Const(Expr::Lit(dimensions)) => !dimensions.to_token_stream().to_string().starts_with('1'),
+        _ => false,
+    }));
+    is_number && is_plane
+}
+
+/// Types of values without parts.
+const NUMBERS: [&str; 13] = [
+    "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "bool",
+];
 
 fn is_view(user_type: &Type) -> bool {
     matches!(user_type, Type::Reference(_)) || view_name(user_type).is_some()

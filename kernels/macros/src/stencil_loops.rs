@@ -42,7 +42,7 @@ use syn::{
 
 use crate::expression::{as_match, is_assignment};
 use crate::kernel::allowances;
-use crate::phases::{bound_by, is_pure, is_read};
+use crate::phases::{apart, bound_by, is_pure, is_read};
 use crate::signature::{Parameter, Passing};
 
 /// The body of a kernel without barriers, rewritten.
@@ -263,7 +263,7 @@ impl Body {
         let mut seen = Seen::default();
         seen.visit_block(&looped.body);
         (looped.label.is_none() && !seen.is_left).then(|| Self {
-            block: looped.body.clone(),
+            block: apart(&looped.body),
             bound: bound.0,
             changed: seen.changed,
         })

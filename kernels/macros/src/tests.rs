@@ -300,7 +300,7 @@ fn phases_of_lanes(statements: &str) -> usize {
             for k in at..2 * n {{ y.each(); }}
             {statements}
             acc.sync_block_threads().await;
-            y[0] = sum;
+            for (_, y) in y.each() {{ *y = sum; }}
         }}"
     );
     let item = syn::parse_str(&source).unwrap();
@@ -319,6 +319,7 @@ fn neighbours_go_side_by_side() {
         "for k in 0..n { let place = k * n + 3; if place + j < n { sum += x[place + j]; } else { sum -= 1.0; } }",
         "for k in 0..n { sum = if at >= n { view[[i, at - 1]].sqrt() } else { b[3] }; }",
         "for k in 0..n { sum += x[k as usize]; }",
+        "for k in 0..n { let (above, below) = (k + 3, k + j); sum += x[below] * x[above]; }",
         "acc.sync_block_threads().await; a.own()[0] = sum + x[at]; a.own()[0] += x[n];",
         // Raw arrays.
         "let a = a.into_raw(); unsafe { a.write(i * 16 + j, sum + a.read(j + n)) };",
@@ -350,7 +351,6 @@ fn neighbours_go_side_by_side() {
         "for sum in 0..n { a_function(x[sum]); }",
         // Memory that is written, or may be.
         "for k in 0..n { a.own()[k] = x[k]; }",
-        "for k in 0..n { y[k] = x[k]; }",
         "for k in 0..n { sum += a.own()[0] + total(b); }",
         "for k in 0..n { sum += total(&x[k..]); }",
         // Elements of raw arrays that are neither the same nor the next, and what more may be done to such an array.
@@ -382,6 +382,53 @@ fn is_in_phases(statements: &str) -> bool {
 }
 
 #[test]
+fn what_all_threads_have_is_seen_where_it_is_bound() {
+    let halves = "while half > 1 { acc.sync_block_threads().await; half /= 2; }";
+    for bound in [
+        "let (thread, threads) = (acc.index(Block, Threads)[0], acc.extent(Block, Threads)[0]); let mut half = threads;",
+        "let (thread, mut half) = (acc.index(Block, Threads)[0], acc.extent(Block, Threads)[0]);",
+        "let (thread, (mut half, _)): (usize, (usize, usize)) = (t, (n, t + 1));",
+        "let (threads, (v, mut half)) = ((n), (x[t], n.min(9)));",
+        "let [threads] = acc.extent(Block, Threads).components(); let mut half = threads;",
+        "let [mut half, other] = [n, n + 1];",
+        "let (from, to) = part_of(n, 3); let mut half = to - from;",
+        "let Range { start, end } = range_of(n); let mut half = end - start;",
+        "let Wrapped(mut half) = wrapped(n);",
+        "let mut half = if n > 64 { 64 } else if n > 3 { n } else { 3 };",
+        "let mut half = match n { 0 => 1, 1..=9 => n, _ if x.len() > 3 => { x.len() } _ => 9 };",
+    ] {
+        assert!(is_in_phases(&format!("{bound} {halves}")), "{bound}");
+    }
+    for statements in [
+        "if let Some(mut half) = half_of(n) { while half > 1 { acc.sync_block_threads().await; half /= 2; } }",
+        "if n > 3 && let Pair { of: [p, q], .. } = pair_of(n) && p > q { acc.sync_block_threads().await; }",
+        "while let Some(k) = next_of(n) { acc.sync_block_threads().await; y.write(t, k as f32); }",
+    ] {
+        assert!(is_in_phases(statements), "{statements}");
+    }
+    for statements in [
+        "let (mut half, threads) = (acc.index(Block, Threads)[0], acc.extent(Block, Threads)[0]);",
+        "let [mut half, other] = [n, t];",
+        "let (from, to) = part_of(n, t); let mut half = to - from;",
+        "let mut half = if t > 64 { 64 } else { n };",
+        "let mut half = match n { 0 => t, _ => 9 };",
+        "let mut half = match n { k => k, };",
+        // What a later part names would be another variable.
+        "let half = t; { let (half, mut k) = (n, half); }",
+    ] {
+        let statements = format!("{statements} {halves}");
+        assert!(!is_in_phases(&statements), "{statements}");
+    }
+    for statements in [
+        "if let Some(k) = half_of(t) { acc.sync_block_threads().await; }",
+        "if let Some(mut k) = half_of(n) { k = t; while k > 1 { acc.sync_block_threads().await; } }",
+        "if let Some(t) = half_of(n) { acc.sync_block_threads().await; }",
+    ] {
+        assert!(!is_in_phases(statements), "{statements}");
+    }
+}
+
+#[test]
 fn raw_arrays_are_of_the_block() {
     for statements in [
         "let r = a.into_raw(); r.write(t, 1.0); acc.sync_block_threads().await; let v = r.read(r.len() - 1); acc.sync_block_threads().await; r.write(t, v);",
@@ -395,6 +442,7 @@ fn raw_arrays_are_of_the_block() {
         // A length that is kept, as it is another array's later.
         "let (mut p, mut q) = (a.into_raw(), b.into_raw()); let m = p.len(); acc.sync_block_threads().await; (p, q) = (q, p); acc.sync_block_threads().await; p.write(m, 1.0);",
         // Of all threads or none.
+        "let (p, k) = (a.into_raw(), t); acc.sync_block_threads().await; p.write(k, 1.0);",
         "if n == 3 { return; } for k in 0..n { acc.sync_block_threads().await; if k == x.len() { if n > 3 { return; } } }",
     ] {
         assert!(is_in_phases(statements), "{statements}");
@@ -410,7 +458,6 @@ fn raw_arrays_are_of_the_block() {
         "let m = a.len(); let (a, b) = (b.into_raw(), a.into_raw()); acc.sync_block_threads().await; a.write(m, b.read(t));",
         "if n > 2 { let a = a.into_raw(); a.write(t, 1.0); acc.sync_block_threads().await; }",
         // More than the array.
-        "let (p, k) = (a.into_raw(), t); acc.sync_block_threads().await; p.write(k, 1.0);",
         "let p = Some(a.into_raw()); acc.sync_block_threads().await; p.unwrap().write(t, 1.0);",
         "let p = a.into_raw(); { let p = t; f(p); } acc.sync_block_threads().await; p.write(t, 1.0);",
         // Swapped before it is raw.
@@ -461,6 +508,10 @@ fn loops_are_run_in_pieces_where_it_is_worth_it() {
         ),
         (
             "for (i, y) in y.each() { let j = i + n; *y = x[j.min(n - 1)]; }",
+            1,
+        ),
+        (
+            "for (i, y) in y.each() { let (left, right) = (i, i + 1); *y = x[left] + x[right]; }",
             1,
         ),
         (

@@ -11,6 +11,7 @@
 mod function;
 mod operation;
 mod place;
+mod sameness;
 mod uniform;
 
 use std::fmt;

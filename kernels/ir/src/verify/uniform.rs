@@ -18,6 +18,7 @@
 //! | the result of an atomic operation | no others | each thread gets its own |
 //! | a value that is computed | the threads for which all operands are the same | |
 //! | a variable | the threads for which all written values are the same, and that reach each write together | |
+//! | a field of a struct or tuple | as a variable of its own | |
 //!
 //! Threads whose condition may differ no longer run together: in the branches of such an `if`, and in each round of a loop that
 //! is left by such a condition. If threads leave from within such an `if`, those after it do not run together either, up to the
@@ -41,43 +42,8 @@ use crate::operation::{BinaryOperation, Operation, Origin, Unit, WarpOperation};
 use crate::statement::{Block, LoopId, Place, Projection, Root, Statement};
 use crate::types::{Space, Type};
 
+use super::sameness::{Known, Same};
 use super::{VerifyError, walk};
-
-/// The threads for which something is the same, as far as can be seen. Of two that are combined the greater holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Same {
-    /// All threads of the block.
-    Block,
-    /// All threads of a warp.
-    Warp,
-    /// It is a thread's own.
-    Thread,
-}
-
-/// The facts of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Known {
-    /// Itself; of a slice, where it is and how long.
-    same: Same,
-    /// Of a slice, the sameness of the value at one place in it.
-    content: Same,
-}
-
-impl Known {
-    fn of(same: Same) -> Self {
-        Self {
-            same,
-            content: Same::Block,
-        }
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self {
-            same: self.same.max(other.same),
-            content: self.content.max(other.content),
-        }
-    }
-}
 
 /// The threads that come to a statement together, and the cause that parted the others.
 #[derive(Clone, Copy, Debug)]
@@ -192,12 +158,13 @@ pub(super) fn verify(module: &Module) -> Result<(), VerifyError> {
     let parameters: Vec<_> = function
         .parameters
         .iter()
-        .map(|parameter| Known {
-            same: Same::Block,
-            content: match function.values[parameter.0 as usize].value_type {
-                Type::Slice { mutable: true, .. } => Same::Thread,
-                _ => Same::Block,
-            },
+        .map(|parameter| {
+            let mut known = Known::of(Same::Block);
+            let of = &function.values[parameter.0 as usize].value_type;
+            if let Type::Slice { mutable: true, .. } = of {
+                known.content = Same::Thread;
+            }
+            known
         })
         .collect();
     let mut functions = HashMap::new();
@@ -267,7 +234,7 @@ impl<'w, 'm> Walk<'w, 'm> {
             has_changed: false,
         };
         for (parameter, known) in function.parameters.iter().zip(parameters) {
-            this.values[parameter.0 as usize] = *known;
+            this.values[parameter.0 as usize] = known.clone();
         }
         loop {
             this.has_changed = false;
@@ -285,11 +252,11 @@ impl<'w, 'm> Walk<'w, 'm> {
     }
 
     fn known(&self, value: Value) -> Known {
-        self.values[value.0 as usize]
+        self.values[value.0 as usize].clone()
     }
 
     fn same(&self, value: Value) -> Same {
-        self.known(value).same
+        self.values[value.0 as usize].same
     }
 
     fn all(&self, values: &[Value]) -> Same {
@@ -321,13 +288,11 @@ impl<'w, 'm> Walk<'w, 'm> {
                     self.demand(need, way, location);
                 }
                 let known = self.operation(*value, operation, way);
-                let slot = &mut self.values[value.0 as usize];
-                self.has_changed |= *slot != slot.or(known);
-                *slot = slot.or(known);
+                self.has_changed |= raise(&mut self.values[value.0 as usize], &known);
             }
             Statement::Local { local, initial } => {
                 if let Some(initial) = initial {
-                    self.assigned(*local, self.known(*initial));
+                    self.assigned(*local, &[], &self.known(*initial));
                 }
             }
             Statement::Store { place, value, .. } => self.store(place, *value, way),
@@ -368,9 +333,8 @@ impl<'w, 'm> Walk<'w, 'm> {
             Statement::Continue(id) => return End::jump(Target::Continue(*id), way),
             Statement::Return { value, .. } => {
                 if let Some(value) = value {
-                    let known = self.known(*value).or(Known::of(way.same));
-                    self.has_changed |= self.result != self.result.or(known);
-                    self.result = self.result.or(known);
+                    let known = self.known(*value).or(&Known::of(way.same));
+                    self.has_changed |= raise(&mut self.result, &known);
                 }
                 return End::jump(Target::Return, way);
             }
@@ -400,10 +364,26 @@ impl<'w, 'm> Walk<'w, 'm> {
         end.of_loop(id)
     }
 
-    fn assigned(&mut self, local: LocalId, known: Known) {
-        let slot = &mut self.locals[local.0 as usize];
-        self.has_changed |= *slot != slot.or(known);
-        *slot = slot.or(known);
+    /// Something is written to a variable, or to a part of it.
+    fn assigned(&mut self, local: LocalId, path: &[Projection], known: &Known) {
+        let of = &self.function.locals[local.0 as usize].local_type;
+        let known = self.written_to(&self.locals[local.0 as usize], of, path, known);
+        self.has_changed |= raise(&mut self.locals[local.0 as usize], &known);
+    }
+
+    /// The facts of something of a type, once this is written to a part of it.
+    fn written_to(&self, before: &Known, of: &Type, path: &[Projection], known: &Known) -> Known {
+        match (path.split_first(), of) {
+            (None, _) => before.or(known),
+            (Some((Projection::Field(at), rest)), Type::Struct(id)) => {
+                let (fields, at) = (&self.module.structure(*id).fields, *at as usize);
+                let of = &fields[at].field_type;
+                let field = self.written_to(&before.field(at), of, rest, known);
+                before.with_field(at, fields.len(), field)
+            }
+            // Of an array one fact holds for all elements.
+            (Some(_), _) => before.or(&Known::of(known.same)),
+        }
     }
 
     /// Something is written through a slice of a variable.
@@ -415,9 +395,9 @@ impl<'w, 'm> Walk<'w, 'm> {
     fn store(&mut self, place: &Place, value: Value, way: Way) {
         let known = self
             .known(value)
-            .or(Known::of(way.same.max(self.indices(place))));
+            .or(&Known::of(way.same.max(self.indices(place))));
         match place.root {
-            Root::Local(local) => self.assigned(local, known),
+            Root::Local(local) => self.assigned(local, &place.path, &known),
             Root::Slice(slice) if self.is_private(slice) => {
                 self.wrote(known.same.max(self.same(slice)));
             }
@@ -437,7 +417,7 @@ impl<'w, 'm> Walk<'w, 'm> {
 
     /// The sameness of the value at one place in a slice.
     fn content(&self, slice: Value) -> Same {
-        let content = self.known(slice).content;
+        let content = self.values[slice.0 as usize].content;
         match self.written {
             Some(written) if self.is_private(slice) => content.max(written),
             _ => content,
@@ -454,21 +434,25 @@ impl<'w, 'm> Walk<'w, 'm> {
     }
 
     fn local(&self, local: LocalId) -> Known {
-        let known = self.locals[local.0 as usize];
+        let known = &self.locals[local.0 as usize];
         match self.written {
-            Some(written) if self.sliced.contains(&local) => known.or(Known::of(written)),
-            _ => known,
+            Some(written) if self.sliced.contains(&local) => known.or(&Known::of(written)),
+            _ => known.clone(),
         }
     }
 
     fn load(&self, place: &Place) -> Known {
         let indices = Known::of(self.indices(place));
         match place.root {
-            Root::Local(local) => self.local(local).or(indices),
-            Root::Slice(slice) => {
-                let known = self.known(slice);
-                indices.or(Known::of(known.same.max(self.content(slice))))
+            Root::Local(local) => {
+                let path = place.path.iter();
+                let part = path.fold(self.local(local), |whole, step| match step {
+                    Projection::Field(at) => whole.field(*at as usize),
+                    Projection::Index { .. } => Known::of(whole.same),
+                });
+                part.or(&indices)
             }
+            Root::Slice(slice) => indices.or(&Known::of(self.same(slice).max(self.content(slice)))),
             Root::Shared(_) | Root::Constant(_) => indices,
         }
     }
@@ -493,11 +477,22 @@ impl<'w, 'm> Walk<'w, 'm> {
                             ..known
                         }
                     }
-                    Root::Slice(slice) => known.or(self.known(slice)),
+                    Root::Slice(slice) => known.or(&self.values[slice.0 as usize]),
                     Root::Shared(_) | Root::Constant(_) => known,
                 };
             }
             Operation::Call(callee, arguments) => return self.call(value, *callee, arguments, way),
+            Operation::Struct(_, fields) => {
+                let fields = fields.iter().map(|field| self.known(*field));
+                return Known::structure(fields.collect());
+            }
+            Operation::Field(whole, at) => {
+                return self.values[whole.0 as usize].field(*at as usize);
+            }
+            Operation::Select(condition, first, second) => {
+                let values = self.known(*first).or(&self.values[second.0 as usize]);
+                return values.or(&Known::of(self.same(*condition)));
+            }
             Operation::SharedLength(_)
             | Operation::Extent(..)
             | Operation::Property(_)
@@ -538,13 +533,10 @@ impl<'w, 'm> Walk<'w, 'm> {
             Operation::Unary(..)
             | Operation::Binary(..)
             | Operation::Bitcast(..)
-            | Operation::Select(..)
             | Operation::Math(..)
             | Operation::Length(_)
-            | Operation::Struct(..)
             | Operation::Array(..)
-            | Operation::Repeat(..)
-            | Operation::Field(..) => self.all(&operation.operands()),
+            | Operation::Repeat(..) => self.all(&operation.operands()),
         };
         Known::of(same)
     }
@@ -574,8 +566,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         let known: Vec<_> = arguments
             .iter()
             .map(|argument| Known {
-                same: self.same(*argument),
                 content: self.content(*argument),
+                ..self.known(*argument)
             })
             .collect();
         let key = (id, known);
@@ -614,6 +606,14 @@ impl<'w, 'm> Walk<'w, 'm> {
             problem: words(need, way.cause, location),
         });
     }
+}
+
+/// Adds to what is known; true if that changes it.
+fn raise(slot: &mut Known, known: &Known) -> bool {
+    let raised = slot.or(known);
+    let has_changed = *slot != raised;
+    *slot = raised;
+    has_changed
 }
 
 /// The fault, and the remedy.

@@ -38,6 +38,7 @@ mod raw_arrays;
 mod recursion;
 mod refused;
 mod together;
+mod taken_apart;
 mod transcendental;
 mod variants;
 mod views;

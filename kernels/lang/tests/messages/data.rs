@@ -4,22 +4,22 @@ use quipu_kernel::{
     Accelerator, BlockAccelerator, KernelData, OwnElements, SharedWrite, device, kernel, kernel_closure,
 };
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a value that is passed to kernels
-pub fn value(_acc: &impl Accelerator<1>, pair: (u8, u16), mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a value that is passed to kernels
+#[kernel(crate = quipu_kernel)]
+pub fn value(_acc: &impl Accelerator<1>, pair: (u8, u16), mut y: OwnElements<u32>) { //~ write a parameter for each part
     for (_, y) in y.each() {
         *y = pair.1 as u32;
     }
 }
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a kernel's data
-pub fn values(_acc: &impl Accelerator<1>, pairs: [(u8, u16); 2], mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
+pub fn values(_acc: &impl Accelerator<1>, pairs: [(u8, u16); 2], mut y: OwnElements<u32>) { //~ how a tuple lies in memory is not known
     for (_, y) in y.each() {
         *y = pairs[1].1 as u32;
     }
 }
 
-#[kernel(crate = quipu_kernel)] //~ `usize` is no type of a kernel's data
-pub fn sizes(_acc: &impl Accelerator<1>, sizes: [usize; 2], mut y: OwnElements<u32>) { //~ `usize` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
+pub fn sizes(_acc: &impl Accelerator<1>, sizes: [usize; 2], mut y: OwnElements<u32>) { //~ write `u32` or `u64`
     for (_, y) in y.each() {
         *y = sizes[1] as u32;
     }
@@ -32,8 +32,8 @@ pub fn elements(_acc: &impl Accelerator<1>, x: &[(u8, u16)], mut y: OwnElements<
     }
 }
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a kernel's data
-pub async fn shared(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>, #[shared(4)] mut s: SharedWrite<(u8, u16)>) { //~ `(u8, u16)` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
+pub async fn shared(acc: &impl BlockAccelerator<1>, mut y: OwnElements<u32>, #[shared(4)] mut s: SharedWrite<(u8, u16)>) { //~ how a tuple lies in memory is not known
     for s in s.own() {
         s.1 = 2;
     }

@@ -20,7 +20,7 @@
 //! A *phase* is what threads do between two barriers; a variable of the kernel is one of these:
 //!
 //! 1. *Uniform*: the same for all threads, as it is made of what is the same for all, and assigned nowhere else
-//!    ([`uniform`]). The block has it once.
+//!    ([`uniform`]). The block has it once. Each variable of a `let` of a tuple is looked at by itself ([`apart`](mod@apart)).
 //! 2. *Computed again* in each phase that names it: it does not change, and costs next to nothing.
 //! 3. *Kept*: the block has one for each thread, if it is named in other phases than its own.
 //! 4. *Raw*: what `into_raw()` gives of a shared array ([`raw`]). The block has it once.
@@ -31,6 +31,7 @@
 //! the test modes, and which is what rustc checks: so what is turned, borrowed and moved is right here, too, and no
 //! thread can be at another barrier than the others.
 
+mod apart;
 mod assertions;
 mod lanes;
 mod raw;
@@ -44,6 +45,7 @@ use syn::{Block, Expr, ItemFn, Local, Pat};
 
 use crate::scope::exchanged;
 use crate::signature::{AcceleratorParameter, Parameter, Passing};
+pub(crate) use apart::apart;
 pub(crate) use uniform::{bound_by, is_pure, is_read};
 
 /// The body of a function that runs blocks of a kernel phase by phase, if it can be one.
@@ -59,8 +61,9 @@ pub(crate) fn phases(
     if parameters.iter().any(is_variable) {
         return None;
     }
-    let names = uniform::Names::of(item, &acc.name, parameters)?;
-    if exchanges_arrays(&item.block, parameters, &names) {
+    let block = apart(&item.block);
+    let names = uniform::Names::of(&block, &acc.name, parameters)?;
+    if exchanges_arrays(&block, parameters, &names) {
         return None;
     }
     let known = lanes::Known {
@@ -69,7 +72,7 @@ pub(crate) fn phases(
         parameters,
         dimensions: acc.dimensions.to_string().parse().ok(),
     };
-    let steps = structure::steps(&item.block, &known)?;
+    let steps = structure::steps(&block, &known)?;
     Some(write::write(&steps, &known))
 }
 

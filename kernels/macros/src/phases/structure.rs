@@ -7,7 +7,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, Expr, ExprIf, Ident, Lifetime, Pat, Stmt, Token};
 
 use super::lanes::{Known, Lanes};
-use super::uniform::{Names, bound_by, waits};
+use super::uniform::{Names, bound_by, bound_in, waits};
 use super::{assertions, raw};
 use crate::signature::{Parameter, Passing};
 
@@ -321,7 +321,8 @@ impl Reader<'_> {
                 if looped.label.is_some() || !self.names.is_uniform(&looped.cond) {
                     return None;
                 }
-                self.looped(head, &looped.body, Vec::new(), steps)
+                let bound = self.bound_in(&looped.cond)?;
+                self.looped(head, &looped.body, bound, steps)
             }
             Stmt::Expr(head @ Expr::ForLoop(looped), _) => {
                 if looped.label.is_some() || !self.names.is_uniform_range(&looped.expr) {
@@ -369,7 +370,11 @@ impl Reader<'_> {
             return None;
         }
         let before = self.handles.clone();
+        let bound = self.bound_in(&branches.cond)?;
+        let outside = self.visible.len();
+        self.visible.extend(bound);
         let then = self.block(&branches.then_branch)?;
+        self.visible.truncate(outside);
         let after = std::mem::replace(&mut self.handles, before);
         let otherwise = match branches.else_branch.as_ref().map(|(_, branch)| &**branch) {
             None => Vec::new(),
@@ -391,6 +396,14 @@ impl Reader<'_> {
             otherwise,
         });
         Some(())
+    }
+
+    /// The names that a condition binds, if the block can have them.
+    fn bound_in(&self, condition: &Expr) -> Option<Vec<Ident>> {
+        let bound = bound_in(condition);
+        let is_new = |name: &Ident| !self.visible.contains(name) && *name != self.names.acc;
+        (self.names.binds_uniform(condition) && bound.iter().all(is_new))
+            .then(|| bound.into_iter().collect())
     }
 
     fn is_acc(&self, receiver: &Expr) -> bool {

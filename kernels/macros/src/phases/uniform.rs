@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, ExprIf, ExprMethodCall, Ident, ItemFn, Local, Member, Pat, Stmt, UnOp};
+use syn::{
+    Arm, Block, Expr, ExprIf, ExprMethodCall, Ident, Local, Member, Pat, Stmt, UnOp, parse_quote,
+};
 
 use super::raw;
 use crate::expression::is_assignment;
@@ -11,8 +13,9 @@ use crate::signature::{Parameter, Passing};
 
 /// Methods of numbers and views that change nothing and give what depends on their arguments alone. (None that another type
 /// might have to change itself.)
-const PURE_METHODS: [&str; 23] = [
+const PURE_METHODS: [&str; 24] = [
     "abs",
+    "components",
     "count_ones",
     "div_ceil",
     "extent",
@@ -109,9 +112,9 @@ pub(super) struct Names {
 
 impl Names {
     /// Finds out. `None` if a parameter is assigned, or a raw array by a thread alone.
-    pub(super) fn of(item: &ItemFn, acc: &Ident, parameters: &[Parameter]) -> Option<Self> {
+    pub(super) fn of(block: &Block, acc: &Ident, parameters: &[Parameter]) -> Option<Self> {
         let mut bound = Bound::default();
-        bound.visit_block(&item.block);
+        bound.visit_block(block);
         let named = |parameter: &Parameter| parameter.name.clone();
         let mut names = Self {
             acc: acc.clone(),
@@ -130,16 +133,16 @@ impl Names {
         names.bound.extend(parameters.iter().map(named));
         names.bound.insert(acc.clone());
         let (mut locals, mut rounds) = (Vec::new(), Vec::new());
-        locals_of(&item.block, &mut locals, &mut rounds);
+        locals_of(block, &mut locals, &mut rounds);
         let patterns = locals.iter().map(|local| &local.pat).chain(rounds);
         for pattern in patterns {
             names.uniform.extend(bound_by(pattern).unwrap_or_default());
         }
-        names.raw = raw::names(&item.block, &locals);
+        names.raw = raw::names(block, &locals);
         names.uniform.retain(|name| !names.raw.contains(name));
         loop {
             let mut others = Others::default();
-            names.find_others(&item.block, &mut others);
+            names.find_others(block, &mut others);
             let is_assigned = |name| names.parameters.contains(name);
             if others.assigned.iter().any(is_assigned) || !names.raw.is_disjoint(&others.names) {
                 return None;
@@ -180,6 +183,12 @@ impl Names {
                     self.know(part, value);
                 }
             }
+            (Pat::Slice(parts), Expr::MethodCall(call)) if call.method == "components" => {
+                let whole = &call.receiver;
+                for (at, part) in parts.elems.iter().enumerate() {
+                    self.know(part, &parse_quote!(#whole[#at]));
+                }
+            }
             _ => {}
         }
     }
@@ -205,6 +214,11 @@ impl Names {
             }
             _ => None,
         }
+    }
+
+    /// Whether all names that a condition binds are the same for all threads.
+    pub(super) fn binds_uniform(&self, condition: &Expr) -> bool {
+        bound_in(condition).is_subset(&self.uniform)
     }
 
     pub(super) fn is_mutable(&self, name: &Ident) -> bool {
@@ -311,6 +325,7 @@ impl Names {
                         && place(&binary.left).is_some_and(|name| self.uniform.contains(name))
                         && self.is_uniform(&binary.right) => {}
                 Stmt::Expr(Expr::While(looped), _) if waits(statement) => {
+                    self.find_matched(&looped.cond, others);
                     self.find_others(&looped.body, others);
                 }
                 Stmt::Expr(Expr::ForLoop(looped), _) if waits(statement) => {
@@ -325,13 +340,23 @@ impl Names {
                     self.find_others(&looped.body, others);
                 }
                 Stmt::Expr(Expr::If(branches), _) if waits(statement) => {
-                    for block in blocks_of(branches) {
+                    for (condition, block) in blocks_of(branches) {
+                        if let Some(condition) = condition {
+                            self.find_matched(condition, others);
+                        }
                         self.find_others(block, others);
                     }
                 }
                 _ if waits(statement) => {}
                 _ => self.find_changed(statement, others),
             }
+        }
+    }
+
+    /// The names that an `if let` or `while let` binds to what is not uniform.
+    fn find_matched(&self, condition: &Expr, others: &mut Others) {
+        if !self.is_uniform(condition) {
+            others.names.extend(bound_in(condition));
         }
     }
 
@@ -399,7 +424,42 @@ impl Names {
             Expr::Reference(reference) => {
                 reference.mutability.is_none() && self.is_uniform(&reference.expr)
             }
+            Expr::Let(condition) => self.is_uniform(&condition.expr),
+            Expr::If(_) | Expr::Match(_) | Expr::Block(_) => {
+                self.is_chosen_of(expression, &|part| self.is_uniform(part))
+            }
             other => self.is_made_of(other, &|part| self.is_uniform(part)),
+        }
+    }
+
+    /// Whether it is one of several values of which this holds, as does what decides, and no more.
+    fn is_chosen_of(&self, expression: &Expr, holds: &dyn Fn(&Expr) -> bool) -> bool {
+        let tail = |block: &Block| match &block.stmts[..] {
+            [Stmt::Expr(tail, None)] => holds(tail),
+            _ => false,
+        };
+        // What is bound here has no value outside.
+        let binds_nothing = |arm: &Arm| !crate::pattern::binds_any(&arm.pat);
+        match expression {
+            Expr::If(branch) => {
+                let otherwise = branch.else_branch.as_ref();
+                !matches!(&*branch.cond, Expr::Let(_))
+                    && holds(&branch.cond)
+                    && tail(&branch.then_branch)
+                    && otherwise.is_some_and(|(_, otherwise)| holds(otherwise))
+            }
+            Expr::Match(cases) => {
+                holds(&cases.expr)
+                    && cases.arms.iter().all(|arm| {
+                        let is_asked = match &arm.pat {
+                            Pat::Guard(guarded) => holds(&guarded.guard),
+                            _ => true,
+                        };
+                        binds_nothing(arm) && is_asked && holds(&arm.body)
+                    })
+            }
+            Expr::Block(block) => block.label.is_none() && tail(&block.block),
+            _ => false,
         }
     }
 
@@ -561,7 +621,7 @@ fn place(expression: &Expr) -> Option<&Ident> {
     }
 }
 
-/// The names that a pattern of names and tuples of names binds, or that it is another.
+/// The names that a pattern binds, if it is one of names, and of tuples, arrays and structs of these.
 pub(crate) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
     match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
@@ -569,20 +629,48 @@ pub(crate) fn bound_by(pattern: &Pat) -> Option<Vec<Ident>> {
         }
         Pat::Wild(_) => Some(Vec::new()),
         Pat::Type(typed) => bound_by(&typed.pat),
-        Pat::Tuple(tuple) => {
-            let all: Option<Vec<_>> = tuple.elems.iter().map(bound_by).collect();
-            Some(all?.concat())
-        }
+        Pat::Paren(inner) => bound_by(&inner.pat),
+        Pat::Rest(_) => Some(Vec::new()),
+        Pat::Tuple(tuple) => bound_by_all(tuple.elems.iter()),
+        Pat::Slice(slice) => bound_by_all(slice.elems.iter()),
+        Pat::TupleStruct(structure) => bound_by_all(structure.elems.iter()),
+        Pat::Struct(structure) => bound_by_all(structure.fields.iter().map(|field| &*field.pat)),
         _ => None,
     }
 }
 
-/// The `let`s of the kernel itself and of its loops and branches that wait, in order, and what these loops count with.
+fn bound_by_all<'p>(parts: impl Iterator<Item = &'p Pat>) -> Option<Vec<Ident>> {
+    let all: Option<Vec<_>> = parts.map(bound_by).collect();
+    Some(all?.concat())
+}
+
+/// The patterns that stand behind `let` in a condition.
+fn lets_of(condition: &Expr) -> Vec<&Pat> {
+    match condition {
+        Expr::Let(condition) => vec![&*condition.pat],
+        Expr::Paren(inner) => lets_of(&inner.expr),
+        Expr::Binary(binary) => [lets_of(&binary.left), lets_of(&binary.right)].concat(),
+        _ => Vec::new(),
+    }
+}
+
+/// The names that a condition binds.
+pub(super) fn bound_in(condition: &Expr) -> HashSet<Ident> {
+    let mut bound = Bound::default();
+    lets_of(condition)
+        .into_iter()
+        .for_each(|pattern| bound.visit_pat(pattern));
+    bound.all
+}
+
+/// The `let`s of the kernel itself and of its loops and branches that wait, in order, and what these loops count with and their
+/// conditions bind.
 fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec<&'b Pat>) {
     for statement in &block.stmts {
         match statement {
             Stmt::Local(local) => locals.push(local),
             Stmt::Expr(Expr::While(looped), _) if waits(statement) => {
+                rounds.extend(lets_of(&looped.cond));
                 locals_of(&looped.body, locals, rounds);
             }
             Stmt::Expr(Expr::ForLoop(looped), _) if waits(statement) => {
@@ -593,7 +681,8 @@ fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec
                 locals_of(&looped.body, locals, rounds);
             }
             Stmt::Expr(Expr::If(branches), _) if waits(statement) => {
-                for block in blocks_of(branches) {
+                for (condition, block) in blocks_of(branches) {
+                    rounds.extend(condition.into_iter().flat_map(lets_of));
                     locals_of(block, locals, rounds);
                 }
             }
@@ -602,11 +691,11 @@ fn locals_of<'b>(block: &'b Block, locals: &mut Vec<&'b Local>, rounds: &mut Vec
     }
 }
 
-/// The blocks of an `if` and all that is `else`.
-fn blocks_of(branches: &ExprIf) -> Vec<&Block> {
-    let mut blocks = vec![&branches.then_branch];
+/// The blocks of an `if` and all that is `else`, with the conditions before them.
+fn blocks_of(branches: &ExprIf) -> Vec<(Option<&Expr>, &Block)> {
+    let mut blocks = vec![(Some(&*branches.cond), &branches.then_branch)];
     match branches.else_branch.as_ref().map(|(_, branch)| &**branch) {
-        Some(Expr::Block(branch)) => blocks.push(&branch.block),
+        Some(Expr::Block(branch)) => blocks.push((None, &branch.block)),
         Some(Expr::If(branches)) => blocks.extend(blocks_of(branches)),
         _ => {}
     }

@@ -131,6 +131,9 @@ refused! {
     barrier_in_own_rounds: waits("let t = acc.index(Block, Threads)[0]; for i in 0..t { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_while_own: waits("while !acc.once_per_block() { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_for_own_elements: waits("for i in acc.elements(x.len()) { if x[i] > 3.0 { acc.sync_block_threads().await; } }") at "sync_block_threads" says "every thread";
+    barrier_of_a_component: waits("let [t] = acc.index(Block, Threads).components(); if t == 0 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_of_an_array: waits("let [t, m] = [acc.lane(), n]; if m > 3 { acc.sync_block_threads().await; } if t == 0 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
+    barrier_of_a_pattern: waits("if let 0 = acc.lane() { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_after_return: waits("if acc.once_per_grid() || acc.lane() == 2 { return; } if n > 3 { acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_after_break: waits("let t = acc.lane(); loop { if t == 2 { loop { break; } break; } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
     barrier_after_continue: waits("let t = acc.lane(); 'a: loop { if t == 2 { loop { continue 'a; } } acc.sync_block_threads().await; }") at "sync_block_threads" says "every thread";
