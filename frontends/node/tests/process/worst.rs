@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+// Kernels are known by their addresses. Those that several modules name are not inlined, so that each has one.
+
 /// The time of a session's process, which passes only when a kernel says so.
 pub(super) static TIME: LazyLock<Arc<ManualTimer>> = LazyLock::new(Arc::default);
 
@@ -88,6 +90,7 @@ pub(super) fn abort() -> Result<(), String> {
     std::process::abort()
 }
 
+#[inline(never)]
 pub(super) fn loop_for_ever() -> Result<(), String> {
     loop {
         std::hint::spin_loop();
@@ -150,6 +153,7 @@ fn sleep_for_ever() {
 }
 
 /// Leaves a process behind that has all that this has, and one that has been started by it and has lost it.
+#[inline(never)]
 pub(super) fn leave_others_behind() -> Result<(), String> {
     match fork(sleep_for_ever) {
         -1 => return Err("it could start no process".to_owned()),
@@ -204,6 +208,7 @@ pub(super) fn stand_still() -> Result<(), String> {
     Ok(())
 }
 
+#[inline(never)]
 pub(super) fn behave() -> Result<(), String> {
     Ok(())
 }
