@@ -281,7 +281,7 @@ fn logging_goes_to_standard_error_and_nonsense_is_refused() {
     let debug = with("debug");
     assert!(stdout(&debug).starts_with("device "));
     assert!(
-        stderr(&debug).contains("CPU pool started"),
+        stderr(&debug).contains("CPU pool made"),
         "{}",
         stderr(&debug)
     );

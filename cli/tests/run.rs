@@ -304,7 +304,7 @@ fn what_does_not_fit_is_told() {
             "is local memory; say how many bytes it has by --local-bytes",
         ),
         (
-            format!("saxpy --global 4 --local 3 --arg 2 {rest}"),
+            "other --global 4 --local 3 --local-bytes 64 --out o.npy --shape 4".to_owned(),
             "no whole number of work-groups of 3",
         ),
         (

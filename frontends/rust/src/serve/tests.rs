@@ -619,9 +619,9 @@ fn each_thing_that_is_wrong_is_named() {
     );
     let mut bytes = vec![1; BYTES as usize];
     bytes[3] = 2;
-    text(2, Change::Bytes(bytes.clone()), "element 3 of parameter 0");
+    text(2, Change::Bytes(bytes.clone()), "element 3");
     bytes[3] = 200;
-    text(2, Change::Bytes(bytes), "element 3 of parameter 1");
+    text(2, Change::Bytes(bytes), "element 3");
 }
 
 /// Where a device runs no native code, the code that computes the lengths of shared arrays is called before anything
