@@ -52,7 +52,8 @@ pub fn a_used_up_slot_is_retired(fixture: &dyn Fixture) {
 /// Uses one slot until its generations are used up, while a handle to its first
 /// use here stays in the buffer's tracker.
 fn use_up_a_slot(fixture: &dyn Fixture, queue: &Queue, memory: &MemoryRef) -> u64 {
-    const LAST_GENERATION: u64 = (1 << 16) - 1;
+    // The last but one that a slot can tell: see `RETIRE_AT` of the core.
+    const RETIRED_AT: u64 = (1 << 16) - 2;
     let first = put(queue, memory, 1, &[]);
     first.wait().unwrap();
     let (target, mut generation) = slot_and_generation(&first);
@@ -61,7 +62,7 @@ fn use_up_a_slot(fixture: &dyn Fixture, queue: &Queue, memory: &MemoryRef) -> u6
     let mut held = Vec::new();
     let mut seen = HashSet::new();
     let mut patience = PATIENCE;
-    while generation < LAST_GENERATION {
+    while generation < RETIRED_AT {
         let user = UserEvent::new();
         let (slot, now) = slot_and_generation(&user.event());
         if slot == target {

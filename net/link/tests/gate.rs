@@ -10,7 +10,7 @@ use quipu_link::invitation::Invitations;
 use quipu_link::peer::{Destination, Networks};
 use quipu_link::{Folder, Invitation, Key, LinkError, Result, Rights, Route};
 use quipu_protocol::message::*;
-use quipu_protocol::{EARLY, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
+use quipu_protocol::{EARLY, HALVES, IMAGES, NON_UNIFORM, PARTS, TEXT_FEATURES};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -239,10 +239,14 @@ fn a_device_says_what_both_sides_understand() {
         ),
         (
             PARTS | IMAGES | TEXT_FEATURES,
-            Takes::ALL & !Takes::BUILT_IN & !Takes::NON_UNIFORM_BLOCKS,
+            Takes::ALL & !Takes::BUILT_IN & !Takes::NON_UNIFORM_BLOCKS & !Takes::HALVES,
         ),
         (
             PARTS | IMAGES | TEXT_FEATURES | NON_UNIFORM,
+            Takes::ALL & !Takes::BUILT_IN & !Takes::HALVES,
+        ),
+        (
+            PARTS | IMAGES | TEXT_FEATURES | NON_UNIFORM | HALVES,
             Takes::ALL & !Takes::BUILT_IN,
         ),
     ] {
