@@ -172,7 +172,7 @@ fn values_and_arrays_of_half() {
     place.run("f --global 4 --arg 1.5 --arg 0.25,-1 --in x.npy --out y.npy");
     let made = std::fs::read(place.path("y.npy")).unwrap();
     assert!(String::from_utf8_lossy(&made).contains("'<f2'"));
-    // 0.5, -2.75, -0.25 and 1536.25, of which the last is rounded to 1536.
+    // 0.5, -2.75, -0.25 and 1536.25. The last one is rounded to 1536.
     let wanted = [0x3800_u16, 0xc180, 0xb400, 0x6600].map(u16::to_le_bytes);
     assert_eq!(made[made.len() - 8..], wanted.concat());
 }

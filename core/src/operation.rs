@@ -44,7 +44,7 @@ pub trait NativeKernel: Send + Sync + 'static {
     /// A call of `run` with all work-groups does it by itself.
     ///
     /// # Errors
-    /// As [`run`](Self::run): it fails the command, of which nothing is run.
+    /// As [`run`](Self::run). An error fails the command, and no work-group is run.
     ///
     /// # Safety
     /// As for [`run`](Self::run), and no group of the launch has begun.

@@ -117,7 +117,7 @@ pub struct TextFeatures {
     /// The features that OpenCL C 3.0 leaves optional beside images and numbers: generic pointers, sub-groups, collective
     /// functions of work-groups, and atomics in all orders and scopes.
     pub optional_language: bool,
-    /// Launches of which the last block along a dimension has fewer threads than the others.
+    /// Launches whose last block along a dimension has fewer threads than the others.
     pub non_uniform_blocks: bool,
     /// The number of the device's vendor at PCI's registry, if the device says it.
     pub vendor_number: Option<u32>,

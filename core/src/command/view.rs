@@ -192,7 +192,7 @@ impl CommandView {
     /// The error that the body returns: the command fails, and none of its work-groups is run.
     ///
     /// # Safety
-    /// As for [`run_native`](Self::run_native), of which no call has been made.
+    /// As for [`run_native`](Self::run_native), which was not called for the command yet.
     pub unsafe fn begin_native(&self, arguments: &[crate::access::RawArgument]) -> Result<()> {
         match self.vtable().rare.look {
             Some(look) => {

@@ -40,7 +40,8 @@ impl Drop for UsualArithmetic {
     }
 }
 
-/// The register that says how, `MXCSR`. Of the older `x87` only numbers of 80 bits take notice, of which kernels have none.
+/// The register `MXCSR`, which sets the rounding, the traps and the flushing. The older `x87` has a register of its own, for numbers
+/// of 80 bits. Kernels have no such numbers.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Control(u32);

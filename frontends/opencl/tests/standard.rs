@@ -577,3 +577,66 @@ fn a_program_that_was_built_differently_for_two_devices_runs_as_each_was_built()
     };
     assert_eq!(run(again), [[1; 4], [2; 4]]);
 }
+
+#[test]
+fn a_work_group_is_one_sub_group() {
+    if !compiles() {
+        return;
+    }
+    let setup = Setup::new();
+    let address = api().address("clGetKernelSubGroupInfo").unwrap();
+    // SAFETY: the function of that name is of this type.
+    let ask: cl_icd::clGetKernelSubGroupInfo_t = unsafe { std::mem::transmute(address) };
+    let kernel = setup.kernel("kernel void k(global int *to) { *to = 1; }", "k");
+    let eight = "__attribute__((intel_reqd_sub_group_size(8))) kernel void k() {}";
+    let of_eight = setup.kernel(eight, "k");
+    let ask_of = |kernel, name, given: &[usize], room: usize| {
+        let mut answer = [7_usize; 3];
+        // SAFETY: so many numbers, and room for so many.
+        let code = unsafe {
+            ask.unwrap()(
+                kernel,
+                setup.device,
+                name,
+                size_of_val(given),
+                given.as_ptr().cast(),
+                8 * room,
+                answer.as_mut_ptr().cast(),
+                null_mut(),
+            )
+        };
+        (code, answer)
+    };
+    let ask = |name, given: &[usize], room| ask_of(kernel, name, given, room);
+    let done = |one| (CL_SUCCESS, [one, 7, 7]);
+    let bad = (CL_INVALID_VALUE, [7; 3]);
+    for (name, given, wanted) in [
+        (CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, 20, 8),
+        (CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, 20, 3),
+        (CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, 3, 24),
+    ] {
+        assert_eq!(ask_of(of_eight, name, &[given], 1), done(wanted));
+    }
+    assert_eq!(
+        ask(CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &[8, 4], 1),
+        done(32)
+    );
+    assert_eq!(
+        ask(CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, &[8, 4, 2], 1),
+        done(1)
+    );
+    assert_eq!(ask(CL_KERNEL_MAX_NUM_SUB_GROUPS, &[], 1), done(1));
+    assert_eq!(ask(CL_KERNEL_COMPILE_NUM_SUB_GROUPS, &[], 1), done(0));
+    let most = ask(CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, &[1], 3);
+    assert!(most.0 == CL_SUCCESS && most.1[0] > 1 && most.1[1..] == [1, 1]);
+    assert_eq!(
+        ask(CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, &[2], 2),
+        (CL_SUCCESS, [0, 0, 7])
+    );
+    assert_eq!(ask(CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, &[], 1), bad);
+    assert_eq!(
+        ask(CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, &[1, 1], 3),
+        bad
+    );
+    assert_eq!(ask(77, &[1], 1), bad);
+}

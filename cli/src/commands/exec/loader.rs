@@ -24,7 +24,7 @@ const VERSIONS: [&str; 9] = [
 
 const HEADER: usize = 64;
 const SEGMENT: usize = 56;
-/// What the pages of any machine are a multiple of, and a part of.
+/// The largest size of a page that machines have. Segments begin at its multiples.
 const PAGE: u64 = 1 << 16;
 
 /// The file. `of` is how the library begins that it depends on, at `library`: both are for the same machine. None for machines whose

@@ -573,12 +573,18 @@ unsafe impl Driver for Curious {
     }
 }
 
-/// It is told on the only worker, which has gathered others that the same end made ready.
-#[test]
-fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
+/// A pool of one worker that is at a task, and a queue of another driver in the same context. Neither queue has an order.
+struct Beside {
+    queue: Queue,
+    others: Queue,
+    /// The task, which ends when `go` is dropped.
+    first: Event,
+    go: mpsc::Sender<()>,
+}
+
+fn beside(driver: Arc<dyn Driver>) -> Beside {
     let (_, device, _) = pool_of(NonZero::<usize>::MIN);
-    let curious = Arc::new(Curious::default());
-    let other = Device::all_of(&(curious.clone() as Arc<dyn Driver>)).unwrap();
+    let other = Device::all_of(&driver).unwrap();
     let context = Context::new(&[device.clone(), other[0].clone()]).unwrap();
     let options = QueueOptions {
         in_order: false,
@@ -593,13 +599,33 @@ fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
         assert!(going.recv().is_err(), "nothing is ever sent");
     });
     told.recv().unwrap();
-    let after = |queue: &Queue, waits: &[Event]| {
-        let request = Request {
-            waits,
-            ..Request::default()
-        };
-        queue.host_task(|_| Ok(()), &request).unwrap()
+    Beside {
+        queue,
+        others,
+        first,
+        go,
+    }
+}
+
+/// A command that does nothing after these.
+fn after(queue: &Queue, waits: &[Event]) -> Event {
+    let request = Request {
+        waits,
+        ..Request::default()
     };
+    queue.host_task(|_| Ok(()), &request).unwrap()
+}
+
+/// It is told on the only worker, which has gathered others that the same end made ready.
+#[test]
+fn who_waits_between_two_dependants_leaves_the_others_to_another_thread() {
+    let curious = Arc::new(Curious::default());
+    let Beside {
+        queue,
+        others,
+        first,
+        go,
+    } = beside(curious.clone());
     let gate = UserEvent::new();
     let told_of = after(&others, &[first.clone(), gate.event()]);
     let gathered = [(); 3].map(|()| after(&queue, std::slice::from_ref(&first)));
@@ -642,30 +668,13 @@ unsafe impl Driver for Keeps {
 
 #[test]
 fn a_callback_of_what_a_driver_ends_between_two_dependants_may_wait_for_the_second() {
-    let (_, device, _) = pool_of(NonZero::<usize>::MIN);
     let keeps = Arc::new(Keeps::default());
-    let other = Device::all_of(&(keeps.clone() as Arc<dyn Driver>)).unwrap();
-    let context = Context::new(&[device.clone(), other[0].clone()]).unwrap();
-    let options = QueueOptions {
-        in_order: false,
-        ..QueueOptions::default()
-    };
-    let queue = context.queue(&device, options).unwrap();
-    let others = context.queue(&other[0], options).unwrap();
-    let (tell, told) = mpsc::channel();
-    let (go, going) = mpsc::channel::<()>();
-    let first = task(&queue, move || {
-        tell.send(()).unwrap();
-        assert!(going.recv().is_err(), "nothing is ever sent");
-    });
-    told.recv().unwrap();
-    let after = |queue: &Queue, waits: &[Event]| {
-        let request = Request {
-            waits,
-            ..Request::default()
-        };
-        queue.host_task(|_| Ok(()), &request).unwrap()
-    };
+    let Beside {
+        queue,
+        others,
+        first,
+        go,
+    } = beside(keeps.clone());
     let kept = after(&others, &[]);
     let gate = UserEvent::new();
     // Of both orders in the list, one is the wrong one.
