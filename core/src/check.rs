@@ -59,7 +59,6 @@ pub(crate) fn check_fill_rows<'a>(
     pattern: &[u8],
     row: u64,
     steps: &[Step],
-    caller_orders: bool,
 ) -> Result<(Fill, Access<'a>)> {
     let fill = check_fill(row, pattern)?;
     let bad = |problem: String| ErrorKind::InvalidSize {
@@ -90,7 +89,7 @@ pub(crate) fn check_fill_rows<'a>(
         bytes *= step.count;
     }
     let is_dense = bytes == destination.length;
-    let access = write_access(destination, is_dense, caller_orders);
+    let access = write_access(destination, is_dense);
     Ok((
         if is_dense {
             fill
@@ -113,13 +112,11 @@ pub(crate) fn check_copy(
     Ok(dense)
 }
 
-/// The access of a region that is written. A region that is written wholly need not be brought to the device first. An
-/// access that only reads stays one if the caller orders commands.
-pub(crate) fn write_access(access: Access<'_>, dense: bool, caller_orders: bool) -> Access<'_> {
-    let mode = match (access.mode, dense) {
-        (AccessMode::Read, _) if caller_orders => AccessMode::Read,
-        (_, true) => AccessMode::Overwrite,
-        (_, false) => AccessMode::ReadWrite,
+/// The access of a region that is written. A region that is written wholly need not be brought to the device first.
+pub(crate) fn write_access(access: Access<'_>, dense: bool) -> Access<'_> {
+    let mode = match dense {
+        true => AccessMode::Overwrite,
+        false => AccessMode::ReadWrite,
     };
     Access { mode, ..access }
 }

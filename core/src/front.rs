@@ -19,7 +19,6 @@ use crate::operation::{
 use crate::queue::Queue;
 use crate::queue::enqueue::Request;
 use std::any::Any;
-use std::sync::atomic::Ordering;
 
 impl Queue {
     /// Launches a native kernel over `groups` work-groups. With no groups,
@@ -229,19 +228,6 @@ impl Queue {
         self.enqueue(BarrierBody, 1, &request)
     }
 
-    /// Has each command of the queue that is enqueued from now on begin after the one before it has ended, if the queue is
-    /// in-order: as [`QueueOptions::one_at_a_time`](crate::QueueOptions::one_at_a_time). A thread that enqueues
-    /// has to be ordered after this call for it to count.
-    pub fn run_one_at_a_time(&self) {
-        let head = self.shared().head();
-        head.one_at_a_time.store(true, Ordering::Relaxed);
-    }
-
-    /// True if the caller, and not hazards, orders two commands that access the same bytes if one of them writes.
-    pub(crate) fn caller_orders(&self) -> bool {
-        self.shared().options().hazards.are_callers()
-    }
-
     /// Fills a range with a repeated pattern of 1 to 16 bytes. Like each transfer, a fill of no bytes does nothing, in its
     /// place in the order.
     ///
@@ -253,7 +239,7 @@ impl Queue {
         if destination.length == 0 {
             return self.enqueue_nothing(&[destination], waits);
         }
-        let accesses = [write_access(destination, true, self.caller_orders())];
+        let accesses = [write_access(destination, true)];
         let request = Request {
             accesses: &accesses,
             waits,
@@ -280,8 +266,7 @@ impl Queue {
             check_fill(row, pattern)?;
             return self.enqueue_nothing(&[empty_access(destination)], waits);
         }
-        let (fill, access) =
-            check_fill_rows(destination, pattern, row, steps, self.caller_orders())?;
+        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &[access],
@@ -317,7 +302,7 @@ impl Queue {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(destination, dense, self.caller_orders()),
+            write_access(destination, dense),
         ];
         let sizes = self.sizes_to_read(&accesses);
         let with_sizes = sizes.as_ref().map(|sizes| sizes.behind(&accesses));
@@ -352,7 +337,7 @@ impl Queue {
             return self.enqueue_nothing(&[empty_access(destination)], waits);
         }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(destination, dense, self.caller_orders())];
+        let accesses = [write_access(destination, dense)];
         let rows = rows_of(0, &accesses[0], row, steps, |step| step.destination_stride);
         let request = Request {
             accesses: &accesses,

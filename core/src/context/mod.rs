@@ -16,7 +16,7 @@ use crate::memory::owner::{self, Objects, Owner};
 use crate::memory::{Memory, MemoryRef, SpaceId};
 use crate::panics::quietly;
 use crate::process;
-use crate::queue::enqueue::turn_of;
+use crate::queue::enqueue::{drop_after, turn_of};
 use crate::queue::{Queue, QueueOptions, flush};
 use std::any::Any;
 use std::ptr::NonNull;
@@ -147,6 +147,11 @@ impl Context {
     ) -> Result<MemoryRef> {
         // SAFETY: as the caller promises.
         unsafe { Memory::create_over(&self.owner(), pointer, size, keep) }
+    }
+
+    /// Drops a value once all commands are over that use the memory object now.
+    pub fn drop_after_users<T: Send + 'static>(&self, memory: &Memory, value: T) {
+        drop_after(self.0.internal_queue(), value, &memory.users());
     }
 
     /// An event for a list of waits of another queue: over when this one is and, if it is an in-order queue's, when all

@@ -139,12 +139,7 @@ impl Owner for ContextShared {
     }
 
     fn free_when_unused(&self, memory: MemoryRef) {
-        let mut users = Vec::new();
-        memory.tracker().for_each_user(|user| {
-            if !user.is_finished() {
-                users.push(user);
-            }
-        });
+        let users = memory.users();
         drop_after(self.internal_queue(), Unused::new(memory), &users);
     }
 

@@ -132,7 +132,7 @@ impl Footprint {
         }
         if self.reads.is_empty() && self.writes.is_empty() {
             // Its commands access none of the bytes, and use the object all the same.
-            tracker.record(0..0, AccessMode::Read, SpaceId::ANYWHERE, id, waits);
+            tracker.record_user(0, id, waits);
         }
         for Written {
             range,
@@ -147,6 +147,13 @@ impl Footprint {
                 tracker.copied(range, *space, id);
             }
         }
+    }
+
+    /// Records that the launch `id` uses the object, whose tracker the caller has locked, and that this orders nothing.
+    pub(crate) fn record_user(&self, waits: &mut Waits<'_>, id: EventId) {
+        // SAFETY: locked by the caller; not dropped, so not unlocked.
+        let mut tracker = ManuallyDrop::new(unsafe { self.memory.locked_tracker() });
+        tracker.record_user(0, id, waits);
     }
 
     /// The launch `id` failed.

@@ -180,7 +180,7 @@ impl Recording {
         if destination.length == 0 {
             return self.record_nothing(queue, &[destination], after);
         }
-        let accesses = [write_access(destination, true, queue.caller_orders())];
+        let accesses = [write_access(destination, true)];
         self.record_data(queue, fill, &accesses, &[], after)
     }
 
@@ -201,8 +201,7 @@ impl Recording {
             check_fill(row, pattern)?;
             return self.record_nothing(queue, &[empty_access(destination)], after);
         }
-        let (fill, access) =
-            check_fill_rows(destination, pattern, row, steps, queue.caller_orders())?;
+        let (fill, access) = check_fill_rows(destination, pattern, row, steps)?;
         let rows = rows_of(0, &access, row, steps, |step| step.destination_stride);
         self.record_data(queue, fill, &[access], rows.as_slice(), after)
     }
@@ -229,7 +228,7 @@ impl Recording {
                 mode: AccessMode::Read,
                 ..source
             },
-            write_access(destination, dense, queue.caller_orders()),
+            write_access(destination, dense),
         ];
         let transfer = Transfer {
             source: Endpoint::Argument(0),
@@ -264,7 +263,7 @@ impl Recording {
             return self.record_nothing(queue, &[empty_access(destination)], after);
         }
         let dense = check_region("write", row, steps, source.len() as u64, destination.length)?;
-        let accesses = [write_access(destination, dense, queue.caller_orders())];
+        let accesses = [write_access(destination, dense)];
         let transfer = Transfer {
             source: Endpoint::Host(source),
             destination: Endpoint::Argument(0),
@@ -367,8 +366,10 @@ impl State {
         for access in request.accesses.iter().filter(|access| access.mode.reads()) {
             self.check_routes(access.memory, &range_of(access), space)?;
         }
-        let unknown = request.unknown_access && queue.shared().options().in_order;
-        self.unknown_access |= request.unknown_access;
+        let options = queue.shared().options();
+        let unknown = request.unknown_access && options.in_order;
+        let is_unordered = options.hazards.are_within_queue() && !options.in_order;
+        self.unknown_access |= request.unknown_access || is_unordered;
         let mut waits = self.take_place(lane, id, kind, unknown, request.after);
         self.wait_for(request.after, &mut waits);
         for (at, access) in request.accesses.iter().enumerate() {
@@ -385,7 +386,9 @@ impl State {
                 recording: id,
             };
             let (tracker, mode) = (&mut draft.tracker, access.mode);
-            if let Some(region) = region_of(request.regions, at) {
+            if is_unordered {
+                tracker.record_user(access.offset, id, &mut gather);
+            } else if let Some(region) = region_of(request.regions, at) {
                 tracker.record_rows(region, mode, space, id, &mut gather);
             } else {
                 tracker.record(range_of(access), mode, space, id, &mut gather);

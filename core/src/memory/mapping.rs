@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, UserEvent, Waiter};
 use crate::memory::access::Access;
 use crate::native::panicked;
-use crate::operation::{Body, data_body, drop_state, no_run};
+use crate::operation::{Body, MarkerBody, data_body, drop_state, no_run};
 use crate::queue::enqueue::Request;
 use crate::queue::{Queue, QueueOptions};
 use std::ops::Range;
@@ -72,18 +72,17 @@ impl HostQueue {
     /// # Errors
     /// If there are too many memory spaces in the process.
     pub fn new(context: &Context) -> Result<Self> {
-        Self::with_profiling(context, false)
+        Self::with_options(context, QueueOptions::default())
     }
 
-    /// As [`HostQueue::new`], with timestamps if so said.
+    /// As [`HostQueue::new`], with these options. The queue is out-of-order.
     ///
     /// # Errors
     /// As there.
-    pub fn with_profiling(context: &Context, profiling: bool) -> Result<Self> {
+    pub fn with_options(context: &Context, options: QueueOptions) -> Result<Self> {
         let options = QueueOptions {
             in_order: false,
-            profiling,
-            ..QueueOptions::default()
+            ..options
         };
         let over = UserEvent::new();
         let event = over.event();
@@ -169,7 +168,8 @@ impl HostQueue {
 
     /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there. It
     /// comes after the waits of the request and the last barrier of `queue`, which takes it for one of its own commands.
-    /// It runs on the thread that ends its last wait, so it must not wait for anything.
+    /// It runs on the thread that ends its last wait, so it must not wait for anything. In an in-order queue that has its
+    /// [hazards to itself](crate::Hazards::within_queue) it is a barrier.
     ///
     /// # Errors
     /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost; of a
@@ -182,7 +182,15 @@ impl HostQueue {
     ) -> Result<HostTurn> {
         let mut waits = request.waits.to_vec();
         waits.push(self.over.clone());
-        let turn = queue.marker(&waits)?;
+        let marker = |waits: &[Event]| {
+            let request = Request {
+                waits,
+                unknown_access: queue.shared().options().hazards.are_within_queue(),
+                ..Request::default()
+            };
+            queue.enqueue(MarkerBody(()), 1, &request)
+        };
+        let turn = marker(&waits)?;
         let waits = [turn];
         let request = Request {
             waits: &waits,
@@ -197,7 +205,7 @@ impl HostQueue {
         let body = Lending(Box::new(Some(Box::new(begin))));
         let event = self.queue.enqueue(body, 1, &request)?;
         // As of any command of the queue, which may be a blocking one.
-        let marked = queue.marker(std::slice::from_ref(&event));
+        let marked = marker(std::slice::from_ref(&event));
         let in_queue = marked.inspect_err(|_| event.cancel())?;
         Ok(HostTurn { event, in_queue })
     }

@@ -340,6 +340,17 @@ impl Memory {
         }
     }
 
+    /// The commands that use it and are not over.
+    pub(crate) fn users(&self) -> Vec<EventId> {
+        let mut users = Vec::new();
+        self.tracker().for_each_user(|user| {
+            if !user.is_finished() {
+                users.push(user);
+            }
+        });
+        users
+    }
+
     /// Another handle, unless the last has just gone.
     pub(crate) fn handle_if_any(&self) -> Option<MemoryRef> {
         let more = |handles: u64| (handles > 0).then_some(handles + 1);

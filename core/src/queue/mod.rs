@@ -204,7 +204,6 @@ impl Queue {
             },
             space: device.as_ref().map_or(SpaceId::HOST, Device::space),
             domain: device.as_ref().and_then(Device::domain),
-            one_at_a_time: AtomicBool::new(options.one_at_a_time),
             timed: options.profiling || tracing,
             moves_within_spaces: driver.moves_within_spaces(),
             needs_flush: driver.needs_flush(),

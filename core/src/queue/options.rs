@@ -24,29 +24,35 @@ pub enum Completion {
     Polling,
 }
 
-/// The party that orders commands of which one writes bytes that another accesses.
+/// The commands that hazards order: of two commands that access the same bytes, if one of them writes, the later one begins
+/// after the earlier one has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hazards {
-    are_callers: bool,
+    within_queue: bool,
 }
 
 impl Hazards {
-    /// The queue does.
-    pub const OF_QUEUE: Self = Self { are_callers: false };
+    /// Commands of all queues.
+    pub const ACROSS_QUEUES: Self = Self {
+        within_queue: false,
+    };
 
-    /// The caller does, by waits: a copy, write or fill may be passed a destination that is accessed as if it were only read
-    /// ([`AccessMode::Read`](crate::AccessMode::Read)). Then it waits for no other command that is passed the same memory so.
+    /// Commands of one in-order queue. The caller orders commands of different queues, and those of an out-of-order queue,
+    /// by waits.
+    ///
+    /// The tracker of a memory object has the hazards of one queue at a time. A command of another in-order queue that uses the
+    /// object meanwhile is a barrier of its own queue instead.
     ///
     /// # Safety
-    /// Of two commands that are passed memory so, none writes bytes that the other touches, unless one waits for the other; or
-    /// whoever wrote them has been told that such a race gives undefined behaviour. The memory is in the host's space alone.
+    /// Of two commands that neither hazards nor waits order, none writes bytes that the other touches; or the author of both
+    /// has been told that such a race gives undefined behaviour. The memory is in the host's space alone.
     #[must_use]
-    pub const unsafe fn of_caller() -> Self {
-        Self { are_callers: true }
+    pub const unsafe fn within_queue() -> Self {
+        Self { within_queue: true }
     }
 
-    pub(crate) const fn are_callers(self) -> bool {
-        self.are_callers
+    pub(crate) const fn are_within_queue(self) -> bool {
+        self.within_queue
     }
 }
 
@@ -68,7 +74,7 @@ pub struct QueueOptions {
     /// The way in which ends of commands are found out. Drivers that know them anyway take no
     /// notice.
     pub completion: Completion,
-    /// The party that orders commands of which one writes bytes that another accesses: by default the queue.
+    /// The commands that hazards order: by default those of all queues.
     pub hazards: Hazards,
 }
 

@@ -70,8 +70,6 @@ pub(crate) struct Head {
     /// The device; none of a context's own queue.
     pub(crate) device: Option<DeviceName>,
     pub(crate) options: QueueOptions,
-    /// As the options say, until [`run_one_at_a_time`](crate::Queue::run_one_at_a_time).
-    pub(crate) one_at_a_time: AtomicBool,
     /// The number of the context, if the queue is not the context's own.
     pub(crate) context_id: u32,
     pub(crate) space: SpaceId,

@@ -5,14 +5,13 @@ use crate::code::{Code, Result, create, ensure, entry, fail};
 use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
-use crate::platform::{check_type, devices_of, handle, is_on_host};
+use crate::platform::{self, check_type, devices_of, handle};
 use crate::svm::Shared;
 use opencl_sys::*;
 use quipu_scheduler::memory::mapping::HostQueue;
-use quipu_scheduler::{Failures, Phase};
+use quipu_scheduler::{Failures, Hazards, Phase, QueueOptions};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 pub(crate) struct Context {
@@ -24,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) devices: Vec<Ref<Device>>,
     /// True if all devices work in the host's memory: then no bytes ever move.
     pub(crate) is_on_host: bool,
+    /// The commands that hazards order. OpenCL has a program order those of different queues by events alone.
+    pub(crate) hazards: Hazards,
     /// True if any device works in the host's memory: then there is shared virtual memory, for those that do.
     pub(crate) shares_memory: bool,
     pub(crate) shared: Shared,
@@ -77,7 +78,6 @@ fn is_finished(event: &quipu_scheduler::Event) -> bool {
 #[derive(Default)]
 pub(crate) struct Queues {
     in_use: Mutex<InUse>,
-    are_several: AtomicBool,
 }
 
 #[derive(Default)]
@@ -94,26 +94,10 @@ impl Queues {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if there have been several at a time, on the host. OpenCL has a program order them by events alone. Then hazards
-    /// do not order commands of in-order queues, which run one at a time: hazards would order the queues, too.
-    pub(crate) fn are_several(&self) -> bool {
-        self.are_several.load(Ordering::Acquire)
-    }
-
-    /// Adds a queue, and gives it a number. From the second on, in-order queues run their commands one at a time where the
-    /// program alone orders queues: see [`are_several`](Self::are_several).
-    pub(crate) fn add(&self, queue: &quipu_scheduler::Queue, is_on_host: bool) -> u64 {
+    /// Adds a queue, and gives it a number.
+    pub(crate) fn add(&self, queue: &quipu_scheduler::Queue) -> u64 {
         let mut in_use = self.in_use();
         in_use.left.retain(|event| !is_finished(event));
-        let is_alone = in_use.queues.is_empty() && in_use.left.is_empty();
-        // Once hazards order no commands, they order none of a queue that is alone again either.
-        if is_on_host && (self.are_several() || !is_alone) {
-            for other in in_use.queues.values() {
-                other.run_one_at_a_time();
-            }
-            queue.run_one_at_a_time();
-            self.are_several.store(true, Ordering::Release);
-        }
         let number = in_use.next;
         in_use.next += 1;
         in_use.queues.insert(number, queue.clone());
@@ -158,7 +142,12 @@ impl Context {
         if let Some(host) = self.timed_host.get() {
             return Ok(host);
         }
-        let host = HostQueue::with_profiling(&self.core, true)?;
+        let options = QueueOptions {
+            profiling: true,
+            hazards: self.hazards,
+            ..QueueOptions::default()
+        };
+        let host = HostQueue::with_options(&self.core, options)?;
         Ok(self.timed_host.get_or_init(|| host))
     }
 
@@ -243,11 +232,22 @@ fn make(
     }
     let cores: Vec<_> = devices.iter().map(|device| device.core.clone()).collect();
     let core = quipu_scheduler::Context::with_failures(&cores, Failures::StayWithEvents)?;
+    let is_on_host = cores.iter().all(platform::is_on_host);
+    let hazards = match is_on_host {
+        // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in the host's space alone.
+        true => unsafe { Hazards::within_queue() },
+        false => Hazards::ACROSS_QUEUES,
+    };
+    let options = QueueOptions {
+        hazards,
+        ..QueueOptions::default()
+    };
     let context = Ref::new(Context {
-        host: HostQueue::new(&core)?,
+        host: HostQueue::with_options(&core, options)?,
         timed_host: OnceLock::new(),
-        is_on_host: cores.iter().all(is_on_host),
-        shares_memory: cores.iter().any(is_on_host),
+        is_on_host,
+        hazards,
+        shares_memory: cores.iter().any(platform::is_on_host),
         shared: Shared::default(),
         queues: Queues::default(),
         core,

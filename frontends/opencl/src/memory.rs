@@ -131,11 +131,7 @@ impl Drop for Memory {
             return;
         }
         let callbacks = std::mem::take(&mut self.callbacks);
-        let call = move |_lent| drop(callbacks);
-        if let Ok(host) = self.context.host(false) {
-            // If it is refused, the functions are called at once.
-            let _ = host.lend(self.whole(AccessMode::Overwrite), &[], call);
-        }
+        self.context.core.drop_after_users(&self.core, callbacks);
     }
 }
 

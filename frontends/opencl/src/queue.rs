@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::handle::{Ref, object, release, retain};
 use crate::info::Answer;
 use opencl_sys::*;
-use quipu_scheduler::{AccessMode, Hazards, Priority, QueueOptions};
+use quipu_scheduler::{Priority, QueueOptions};
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -40,26 +40,6 @@ impl Queue {
         self.properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
     }
 
-    /// How a command of this queue that accesses memory so is ordered with others.
-    ///
-    /// An out-of-order queue orders nothing but what the program says, and several queues order each other by events alone. So
-    /// their commands count as readers, which do not wait for each other, where no bytes have to be brought anywhere: the
-    /// memory is then only kept for them. In-order queues then run their commands one at a time.
-    pub(crate) fn mode(&self, mode: AccessMode) -> AccessMode {
-        match self.context.queues.are_several() {
-            true => AccessMode::Read,
-            false => self.recorded_mode(mode),
-        }
-    }
-
-    /// The same of a command in a command buffer, where hazards order those of an in-order queue.
-    pub(crate) fn recorded_mode(&self, mode: AccessMode) -> AccessMode {
-        match self.is_out_of_order() && self.context.is_on_host {
-            true => AccessMode::Read,
-            false => mode,
-        }
-    }
-
     pub(crate) fn last_of_host_memory(&self) -> MutexGuard<'_, Option<quipu_scheduler::Event>> {
         self.last_of_host_memory
             .lock()
@@ -90,23 +70,18 @@ fn make(
         CL_INVALID_QUEUE_PROPERTIES,
     )?;
     let in_order = properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0;
-    let hazards = match context.is_on_host {
-        // SAFETY: the standard gives no meaning to races of a program's commands. The memory is in the host's space alone.
-        true => unsafe { Hazards::of_caller() },
-        false => Hazards::default(),
-    };
     let options = QueueOptions {
         in_order,
         profiling: properties & CL_QUEUE_PROFILING_ENABLE != 0,
         // Programs subtract one command's times from another's.
         one_at_a_time: properties & CL_QUEUE_PROFILING_ENABLE != 0,
         priority,
-        hazards,
+        hazards: context.hazards,
         ..QueueOptions::default()
     };
     let core = context.core.queue(&device.core, options)?;
     let queue = Ref::new(Queue {
-        number: context.queues.add(&core, context.is_on_host),
+        number: context.queues.add(&core),
         last_of_host_memory: Mutex::default(),
         core,
         context,

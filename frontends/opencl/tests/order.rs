@@ -249,6 +249,92 @@ fn queues_order_each_other_by_events_alone() {
 }
 
 #[test]
+fn commands_of_an_in_order_queue_on_different_buffers_overlap_also_beside_other_queues() {
+    let setup = Setup::with(0);
+    // SAFETY: the context's device.
+    let other =
+        made(|code| unsafe { clCreateCommandQueue()(setup.context, setup.device, 0, code) });
+    let mut bytes = vec![0_i32; COUNT];
+    let flags = CL_MEM_USE_HOST_PTR;
+    let first = bytes.as_mut_ptr();
+    // SAFETY: there are as many bytes, and they stay.
+    let on_host =
+        made(|code| unsafe { clCreateBuffer()(setup.context, flags, BYTES, first.cast(), code) });
+    let held = setup.buffer(&[0; COUNT]);
+    let fill = |queue, buffer: cl_mem, value: i32, after: &[cl_event]| {
+        let list = match after {
+            [] => null(),
+            _ => after.as_ptr(),
+        };
+        let count = after.len() as u32;
+        // SAFETY: four bytes of pattern; the list has so many events.
+        unsafe {
+            let pattern = (&raw const value).cast();
+            ok(clEnqueueFillBuffer()(
+                queue,
+                buffer,
+                pattern,
+                4,
+                0,
+                BYTES,
+                count,
+                list,
+                null_mut(),
+            ));
+            ok(clFlush()(queue));
+        }
+    };
+    // The buffer was another queue's, whose commands are over.
+    fill(other, on_host, 1, &[]);
+    // SAFETY: a handle.
+    ok(unsafe { clFinish()(other) });
+    let gate = user(&setup);
+    fill(setup.queue, held, 2, &[gate]);
+    fill(setup.queue, on_host, 3, &[]);
+    let start = std::time::Instant::now();
+    // SAFETY: the command writes whole words.
+    let last = || unsafe { first.add(COUNT - 1).read_volatile() };
+    while last() != 3 && start.elapsed() < LONG {
+        std::thread::yield_now();
+    }
+    let before = last();
+    complete(gate);
+    setup.finish();
+    assert_eq!(before, 3);
+}
+
+#[test]
+fn a_buffer_of_two_queues_keeps_the_order_of_each() {
+    let setup = Setup::with(0);
+    // SAFETY: the context's device.
+    let other =
+        made(|code| unsafe { clCreateCommandQueue()(setup.context, setup.device, 0, code) });
+    let (buffer, kept) = (setup.buffer(&[0; COUNT]), setup.buffer(&[0; COUNT]));
+    let (gate, values) = (user(&setup), [7; COUNT]);
+    let copy = |queue, from: cl_mem, to: cl_mem| {
+        // SAFETY: both have as many bytes.
+        ok(unsafe { clEnqueueCopyBuffer()(queue, from, to, 0, 0, BYTES, 0, null(), null_mut()) });
+    };
+    // The first queue has both buffers in use, and the second one uses them meanwhile.
+    write(setup.queue, buffer, values.as_ptr(), &[gate]);
+    copy(setup.queue, buffer, kept);
+    let (own, copied) = (setup.buffer(&[5; COUNT]), setup.buffer(&[0; COUNT]));
+    let (late, sixes) = (user(&setup), [6; COUNT]);
+    write(other, own, sixes.as_ptr(), &[late]);
+    copy(other, kept, copied);
+    // What comes after that in the second queue is on buffers of its own, and keeps its place all the same.
+    copy(other, own, copied);
+    setup.do_other_things();
+    complete(gate);
+    setup.finish();
+    assert_eq!(setup.read::<i32>(kept, COUNT), values);
+    complete(late);
+    // SAFETY: a handle.
+    ok(unsafe { clFinish()(other) });
+    assert_eq!(setup.read::<i32>(copied, COUNT), [6; COUNT]);
+}
+
+#[test]
 fn a_queue_that_is_alone_again_keeps_its_order() {
     let mut setup = Setup::with(0);
     let (context, device) = (setup.context, setup.device);

@@ -62,7 +62,7 @@ pub(crate) const OUT_OF_ORDER: QueueOptions = QueueOptions {
     profiling: false,
     priority: quipu_scheduler::Priority::Normal,
     completion: quipu_scheduler::Completion::Callback,
-    hazards: quipu_scheduler::Hazards::OF_QUEUE,
+    hazards: quipu_scheduler::Hazards::ACROSS_QUEUES,
 };
 
 /// A closure as a kernel: called with its arguments and a range of groups.

@@ -48,7 +48,7 @@ use crate::limits::COMPACT_AT;
 use crate::region::Region;
 use chain::{Chain, NOWHERE};
 use rows::{Brings, Rows, Use, new_rows};
-use segment::{Copy, Readers, Segment};
+use segment::{Copy, Reader, Readers, Segment};
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -118,6 +118,8 @@ pub(crate) struct Tracker {
     rows: Option<Box<Rows>>,
     /// The number of writes that were recorded.
     writes: u64,
+    /// The number of the queue whose hazards are here, of queues that have them [apart](crate::Hazards::within_queue).
+    queue: u32,
 }
 
 impl Tracker {
@@ -139,7 +141,21 @@ impl Tracker {
             chain: Chain::new(),
             rows: None,
             writes: 0,
+            queue: 0,
         }
+    }
+
+    /// True if the hazards of the queue `queue` alone can be here: no access of another queue orders commands any more.
+    #[inline]
+    pub(crate) fn is_for(&mut self, queue: u32) -> bool {
+        if self.queue == queue {
+            return true;
+        }
+        let is_free = !self.is_used(|reader| !reader.is_idle);
+        if is_free {
+            self.queue = queue;
+        }
+        is_free
     }
 
     /// The number of writes that were recorded: changes whenever the bytes may.
@@ -368,10 +384,10 @@ impl Tracker {
         }
     }
 
-    /// Records an access of no bytes at `at`. The command uses the object, which must not be freed or evicted meanwhile, so it
-    /// is among the readers of the segment there. It waits for nobody, and nobody for it.
+    /// Records an access at `at` that orders nothing, as one of no bytes. The command uses the object, which must not be freed
+    /// or evicted meanwhile, so it is among the readers of the segment there. It waits for nobody, and nobody for it.
     #[cold]
-    fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
+    pub(crate) fn record_user(&mut self, at: u64, id: EventId, recorder: &mut impl Recorder) {
         let last = self.segments.len() - 1;
         let index = self.find(at).min(last);
         self.segments[index].add_user(id, recorder);
@@ -661,13 +677,19 @@ impl Tracker {
 
     /// True if no command that uses the object is unfinished.
     pub(crate) fn is_idle(&self) -> bool {
+        !self.is_used(|_| true)
+    }
+
+    /// True if an unfinished command uses the object; of readers, one that counts.
+    fn is_used(&self, counts: impl Fn(&Reader) -> bool) -> bool {
         let mut of_rows = self.rows.iter().flat_map(|rows| rows.users());
         let mut segments = self.segments.iter();
-        of_rows.all(EventId::is_finished)
-            && segments.all(|segment| {
-                segment.writer.is_finished()
-                    && segment.readers.iter().all(|reader| reader.id.is_finished())
-                    && segment.copies.iter().all(|copy| copy.ready.is_finished())
+        let is_read = |reader: &Reader| counts(reader) && !reader.id.is_finished();
+        of_rows.any(|user| !user.is_finished())
+            || segments.any(|segment| {
+                !segment.writer.is_finished()
+                    || segment.readers.iter().any(is_read)
+                    || segment.copies.iter().any(|copy| !copy.ready.is_finished())
             })
     }
 

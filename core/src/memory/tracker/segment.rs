@@ -171,7 +171,8 @@ impl Segment {
         }
     }
 
-    /// Makes one marker of the readers, if more than a few are unfinished.
+    /// Makes one marker of the readers, if more than a few are unfinished, and one of those that access no bytes: nobody waits
+    /// for these.
     ///
     /// The command that is being recorded stays a reader of its own. It waits for the marker if it also
     /// writes these bytes, so a marker that waited for it would close a cycle.
@@ -186,12 +187,17 @@ impl Segment {
             .min_by_key(|reader| reader.is_idle);
         self.readers
             .retain(|reader| reader.id != recording && !reader.id.is_finished());
-        if self.readers.len() >= MAX_READERS / 2 {
-            let ids: SmallVec<[EventId; MAX_READERS]> =
-                self.readers.iter().map(|reader| reader.id).collect();
+        for is_idle in [false, true] {
+            let of_kind = self
+                .readers
+                .iter()
+                .filter(|reader| reader.is_idle == is_idle);
+            let ids: SmallVec<[EventId; MAX_READERS]> = of_kind.map(|reader| reader.id).collect();
+            if ids.len() < MAX_READERS / 2 {
+                continue;
+            }
             let id = recorder.join(&ids);
-            let is_idle = !self.has_readers();
-            self.readers.clear();
+            self.readers.retain(|reader| reader.is_idle != is_idle);
             self.readers.push(Reader {
                 id,
                 at: NOWHERE,

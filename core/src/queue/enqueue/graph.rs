@@ -65,14 +65,19 @@ impl Queue {
             .footprints
             .iter()
             .map(|footprint| &*footprint.memory);
-        let locked = Locked::lock_sorted(memories.collect());
-        let opened = self.take_place(&mut waits, id, Kind::Graph, &request);
+        let locked = Locked::lock_sorted(memories.clone().collect());
+        let is_apart = self.is_apart(memories);
+        let opened = self.take_place(&mut waits, id, Kind::Graph, &request, is_apart);
         if !opened {
             open(slot, id);
         }
         waits.context = queue.counted_context();
         for footprint in &surroundings.footprints {
-            footprint.record(self, &mut waits, id);
+            if is_apart {
+                footprint.record_user(&mut waits, id);
+            } else {
+                footprint.record(self, &mut waits, id);
+            }
         }
         let before = last.replace(Event::from_slot(slot));
         let event = want_event.then(|| Event::from_slot(slot));

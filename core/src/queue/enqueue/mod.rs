@@ -104,6 +104,7 @@ use crate::error::{ErrorKind, Foreign, Result};
 use crate::event::{Event, SeesTo};
 use crate::limits::{JOIN_DOMAIN_WAITS, JOIN_WAITS};
 use crate::memory::CONTENT_SIZE_BYTES;
+use crate::memory::Memory;
 use crate::memory::access::Access;
 use crate::operation::Body;
 use crate::panics::{quietly, text_of};
@@ -276,12 +277,21 @@ impl Queue {
         } else {
             Locked::lock(request.accesses)
         };
-        let opened = self.take_place(&mut waits, id, kind, request);
+        let is_apart = self.is_apart(request.accesses.iter().map(|access| access.memory));
+        let opened = self.take_place(&mut waits, id, kind, request, is_apart);
         if !opened {
             open(slot, id);
         }
         if !request.accesses.is_empty() {
             waits.context = self.shared().counted_context();
+        }
+        if is_apart {
+            for access in request.accesses {
+                // SAFETY: locked by `locked`; not dropped, so not unlocked.
+                let mut tracker = ManuallyDrop::new(unsafe { access.memory.locked_tracker() });
+                tracker.record_user(access.offset, id, &mut *waits);
+            }
+        } else {
             if let Some(sizes) = locked.sizes() {
                 self.migrate_contents(&mut waits, request.accesses, sizes, head.space);
             }
@@ -311,6 +321,24 @@ impl Queue {
         event
     }
 
+    /// True if hazards do not order the command with these trackers, which are locked.
+    #[inline(always)]
+    fn is_apart<'a>(&self, memories: impl Iterator<Item = &'a Memory>) -> bool {
+        let head = self.shared().head();
+        head.options.hazards.are_within_queue() && self.is_apart_from(memories)
+    }
+
+    #[inline(never)]
+    fn is_apart_from<'a>(&self, mut memories: impl Iterator<Item = &'a Memory>) -> bool {
+        let head = self.shared().head();
+        let can_be_here = |memory: &Memory| {
+            // SAFETY: locked by the caller; not dropped, so not unlocked.
+            let mut tracker = ManuallyDrop::new(unsafe { memory.locked_tracker() });
+            tracker.is_for(head.id)
+        };
+        !head.options.in_order || !memories.all(can_be_here)
+    }
+
     /// Takes the command's number, with its trackers locked, and gathers the waits that the queue's order demands. True
     /// if the command's list is open then, as a barrier's has to be early.
     #[inline(always)]
@@ -320,11 +348,12 @@ impl Queue {
         id: EventId,
         kind: Kind,
         request: &Request<'_>,
+        is_apart: bool,
     ) -> bool {
         let queue = self.shared();
         let head = queue.head();
-        let one_at_a_time = head.one_at_a_time.load(Ordering::Relaxed);
-        let unknown = (request.unknown_access || one_at_a_time) && head.options.in_order;
+        let is_alone = request.unknown_access || is_apart || head.options.one_at_a_time;
+        let unknown = is_alone && head.options.in_order;
         let barrier = unknown || matches!(kind, Kind::Barrier);
         let prefix = barrier || (matches!(kind, Kind::Marker) && request.waits.is_empty());
         if barrier {

@@ -20,7 +20,7 @@ const OUT_OF_ORDER: QueueOptions = QueueOptions {
     profiling: false,
     priority: quipu_scheduler::Priority::Normal,
     completion: quipu_scheduler::Completion::Callback,
-    hazards: quipu_scheduler::Hazards::OF_QUEUE,
+    hazards: quipu_scheduler::Hazards::ACROSS_QUEUES,
 };
 
 /// Numbers that look random.

@@ -145,11 +145,7 @@ pub(crate) unsafe extern "C" fn enqueue_write_image(
         let core = command.with_host_memory(|waits| {
             Ok(queue.core.write(
                 memory,
-                destination.access(
-                    region.at.offset,
-                    region.at.span,
-                    queue.mode(written(&region)),
-                ),
+                destination.access(region.at.offset, region.at.span, written(&region)),
                 region.size[0],
                 &steps(region.size, &from, &region.at),
                 waits,
@@ -295,7 +291,7 @@ impl ImageFill {
     }
 
     fn enqueue(&self, command: &Command<'_>) -> Result<Event> {
-        let mode = command.queue.mode(AccessMode::ReadWrite);
+        let mode = AccessMode::ReadWrite;
         let access = self.destination.access(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         Ok(queue.fill_rows(access, &self.texel, self.row, &self.steps, waits)?)
@@ -307,9 +303,7 @@ impl ImageFill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let access = self
-            .destination
-            .access(queue.recorded_mode(AccessMode::ReadWrite));
+        let access = self.destination.access(AccessMode::ReadWrite);
         let (queue, row) = (&queue.core, self.row);
         Ok(recording.fill_rows(queue, access, &self.texel, row, &self.steps, after)?)
     }

@@ -171,7 +171,7 @@ impl Prepared {
     /// Enqueues the launch. There is an event if the program wants one.
     fn enqueue(self, command: &Command<'_>) -> Result<Option<Event>> {
         let request = Request {
-            accesses: &accesses(&self.memories, |mode| command.queue.mode(mode)),
+            accesses: &accesses(&self.memories),
             waits: &command.waits,
             unknown_access: self.follows_pointers,
             ..Request::default()
@@ -193,7 +193,7 @@ impl Prepared {
         after: &[Node],
     ) -> Result<Node> {
         let request = NodeRequest {
-            accesses: &accesses(&self.memories, |mode| queue.recorded_mode(mode)),
+            accesses: &accesses(&self.memories),
             after,
             unknown_access: self.follows_pointers,
             ..NodeRequest::default()
@@ -204,14 +204,10 @@ impl Prepared {
     }
 }
 
-/// The accesses of a command to memory, each in the mode that `mode_of` gives for its own.
-fn accesses(
-    memories: &[(Ref<Memory>, AccessMode)],
-    mode_of: impl Fn(AccessMode) -> AccessMode,
-) -> SmallVec<[Access<'_>; 4]> {
+/// The accesses of a command to memory.
+fn accesses(memories: &[(Ref<Memory>, AccessMode)]) -> SmallVec<[Access<'_>; 4]> {
     let all = memories.iter();
-    all.map(|(memory, mode)| memory.whole(mode_of(*mode)))
-        .collect()
+    all.map(|(memory, mode)| memory.whole(*mode)).collect()
 }
 
 fn enqueue(

@@ -72,11 +72,10 @@ impl<'q> Command<'q> {
     /// Enqueues a command that the host carries out in the queue's order.
     pub(crate) fn on_host(
         &self,
-        mut access: quipu_scheduler::Access<'_>,
+        access: quipu_scheduler::Access<'_>,
         kind: cl_command_type,
         blocking: cl_bool,
     ) -> Result<()> {
-        access.mode = self.queue.mode(access.mode);
         let mut timed = Waits::new();
         let core = self.with_host_memory(|waits| {
             let request = quipu_scheduler::Request {

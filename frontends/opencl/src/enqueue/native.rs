@@ -74,7 +74,7 @@ pub(crate) unsafe extern "C" fn enqueue_native_kernel(
         let accesses: Vec<_> = memories
             .iter()
             .flatten()
-            .map(|memory| memory.whole(queue.mode(AccessMode::ReadWrite)))
+            .map(|memory| memory.whole(AccessMode::ReadWrite))
             .collect();
         let request = Request {
             accesses: &accesses,

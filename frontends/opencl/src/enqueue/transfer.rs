@@ -200,7 +200,7 @@ impl Copy {
         })
     }
 
-    fn accesses(&self, mode_of: impl Fn(AccessMode) -> AccessMode) -> (Access<'_>, Access<'_>) {
+    fn accesses(&self) -> (Access<'_>, Access<'_>) {
         // What is between the rows stays.
         let rows = self.steps.iter().map(|step| step.count).product::<u64>();
         let mode = match rows * self.row == self.destination.length {
@@ -209,7 +209,7 @@ impl Copy {
         };
         (
             self.source.access(AccessMode::Read),
-            self.destination.access(mode_of(mode)),
+            self.destination.access(mode),
         )
     }
 
@@ -225,7 +225,7 @@ impl Copy {
         if self.row == 0 {
             return command.core_nothing();
         }
-        let (source, destination) = self.accesses(|mode| command.queue.mode(mode));
+        let (source, destination) = self.accesses();
         let (queue, waits) = (&command.queue.core, &command.waits);
         queue
             .copy(source, destination, self.row, &self.steps, waits)
@@ -241,7 +241,7 @@ impl Copy {
         if self.row == 0 {
             return Ok(recording.marker(&queue.core, after)?);
         }
-        let (source, destination) = self.accesses(|mode| queue.recorded_mode(mode));
+        let (source, destination) = self.accesses();
         recording
             .copy(
                 &queue.core,
@@ -324,16 +324,15 @@ impl Fill {
         if self.destination.length == 0 {
             return Ok((command.core_nothing()?, Waits::new()));
         }
-        let mode = |mode| command.queue.mode(mode);
         let (queue, waits) = (&command.queue.core, &command.waits);
         if self.pattern.len() <= SHORT_PATTERN {
-            let destination = self.destination.access(mode(AccessMode::Overwrite));
+            let destination = self.destination.access(AccessMode::Overwrite);
             let fill = queue.fill(destination, &self.pattern, waits)?;
             return Ok((fill, Waits::new()));
         }
         let mut ends = Waits::new();
         for (part, pattern, steps) in self.pieces() {
-            let access = part.access(mode(AccessMode::ReadWrite));
+            let access = part.access(AccessMode::ReadWrite);
             let row = pattern.len() as u64;
             ends.push(queue.fill_rows(access, pattern, row, &steps, waits)?);
         }
@@ -346,18 +345,17 @@ impl Fill {
         queue: &Queue,
         after: &[Node],
     ) -> Result<Node> {
-        let mode = |mode| queue.recorded_mode(mode);
         let queue = &queue.core;
         if self.destination.length == 0 {
             return Ok(recording.marker(queue, after)?);
         }
         if self.pattern.len() <= SHORT_PATTERN {
-            let destination = self.destination.access(mode(AccessMode::Overwrite));
+            let destination = self.destination.access(AccessMode::Overwrite);
             return Ok(recording.fill(queue, destination, &self.pattern, after)?);
         }
         let mut ends: SmallVec<[Node; 8]> = SmallVec::new();
         for (part, pattern, steps) in self.pieces() {
-            let access = part.access(mode(AccessMode::ReadWrite));
+            let access = part.access(AccessMode::ReadWrite);
             let row = pattern.len() as u64;
             ends.push(recording.fill_rows(queue, access, pattern, row, &steps, after)?);
         }
@@ -437,7 +435,7 @@ pub(crate) unsafe extern "C" fn enqueue_write_buffer(
         if size == 0 {
             return command.nothing(CL_COMMAND_WRITE_BUFFER, blocking);
         }
-        let destination = buffer.access(offset, size, queue.mode(AccessMode::Overwrite));
+        let destination = buffer.access(offset, size, AccessMode::Overwrite);
         // SAFETY: the program lends so many bytes, which are only read.
         let source = unsafe { host(pointer.cast_mut(), 0, size) };
         let core = command.with_host_memory(|waits| {
@@ -559,11 +557,7 @@ pub(crate) unsafe extern "C" fn enqueue_write_buffer_rect(
         let core = command.with_host_memory(|waits| {
             Ok(queue.core.write(
                 memory,
-                buffer.access(
-                    destination.offset,
-                    destination.span,
-                    queue.mode(AccessMode::ReadWrite),
-                ),
+                buffer.access(destination.offset, destination.span, AccessMode::ReadWrite),
                 region[0],
                 &steps(region, &source, &destination),
                 waits,

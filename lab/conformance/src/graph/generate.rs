@@ -47,7 +47,7 @@ pub(super) fn generate(seed: u64, devices: &[Device], graphs: Graphs) -> Plan {
                     1 => Priority::High,
                     _ => Priority::Normal,
                 },
-                hazards: quipu_scheduler::Hazards::OF_QUEUE,
+                hazards: quipu_scheduler::Hazards::ACROSS_QUEUES,
                 completion: if random.percent(25) {
                     Completion::Polling
                 } else {

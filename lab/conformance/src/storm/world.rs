@@ -444,7 +444,7 @@ fn make_queue(context: &Context, devices: &[Device], random: &mut Random) -> Que
             1 => Priority::High,
             _ => Priority::Normal,
         },
-        hazards: quipu_scheduler::Hazards::OF_QUEUE,
+        hazards: quipu_scheduler::Hazards::ACROSS_QUEUES,
         completion: if random.percent(25) {
             Completion::Polling
         } else {
