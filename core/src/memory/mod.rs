@@ -360,6 +360,18 @@ impl Memory {
         Some(MemoryRef(NonNull::from(self)))
     }
 
+    /// Keeps the object for good: its bytes stay where they are. For a driver whose device may use them after the end of a
+    /// command that is lost with the device. The command has not ended yet.
+    pub fn keep_for_good(&self) {
+        loop {
+            if let Some(handle) = self.handle_if_any() {
+                return std::mem::forget(handle);
+            }
+            // A thread that has given up the last handle finds the object in use, and gives it another one.
+            std::thread::yield_now();
+        }
+    }
+
     /// Another handle, for a caller that has been lent one.
     pub(crate) fn handle(&self) -> MemoryRef {
         self.handles.fetch_add(1, Ordering::Relaxed);

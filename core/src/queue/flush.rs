@@ -50,7 +50,7 @@
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
 
 use super::place::{Place, QueueShared, lock};
-use crate::command::contain;
+use crate::command::{KeptCallbacks, contain};
 use crate::event::{Event, blocked};
 use crate::watching;
 use smallvec::SmallVec;
@@ -81,7 +81,8 @@ fn flush_for_watchers() {
     flush_contexts(watching::contexts(), true);
 }
 
-/// The thread that flushes for watchers.
+/// The thread that flushes for watchers. It runs callbacks of what it finds to be over, and these may block. So while it
+/// flushes, others flush for themselves.
 mod soon {
     use super::{contain, flush_for_watchers, lock};
     use quipu_threads::Start;
@@ -91,36 +92,44 @@ mod soon {
     /// The time for which a batch goes on.
     const MOMENT: Duration = Duration::from_millis(1);
 
-    static ASKED: Mutex<bool> = Mutex::new(false);
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        Asleep,
+        Asked,
+        Flushing,
+    }
+
+    static STATE: Mutex<State> = Mutex::new(State::Asleep);
     static BELL: Condvar = Condvar::new();
 
-    /// Has it flush in a moment. False if there is no such thread.
+    /// Has it flush in a moment. False if there is no such thread, or if it is busy.
     pub(super) fn ask() -> bool {
         static IS_THERE: OnceLock<bool> = OnceLock::new();
         let thread = || std::thread::Builder::new().name("quipu-flush".to_owned());
         if !IS_THERE.get_or_init(|| thread().start(run).is_ok()) {
             return false;
         }
-        let mut asked = lock(&ASKED);
-        if !*asked {
-            *asked = true;
+        let mut state = lock(&STATE);
+        if *state == State::Asleep {
+            *state = State::Asked;
             BELL.notify_one();
         }
-        true
+        *state == State::Asked
     }
 
     fn run() {
         loop {
-            let mut asked = lock(&ASKED);
-            while !*asked {
-                asked = BELL.wait(asked).unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&STATE);
+            while *state != State::Asked {
+                state = BELL.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            drop(asked);
+            drop(state);
             std::thread::sleep(MOMENT);
             // Before the flush: a request that comes meanwhile may be too late for it.
-            *lock(&ASKED) = false;
+            *lock(&STATE) = State::Flushing;
             // It may end a queue, and with it a driver, whose end may panic. The thread goes on: nobody else would flush.
             contain(flush_for_watchers);
+            *lock(&STATE) = State::Asleep;
         }
     }
 }
@@ -222,6 +231,8 @@ fn flush_contexts(contexts: Option<Numbers>, for_host: bool) {
         });
         DIRTY_COUNT.store(registry.dirty.len(), Ordering::Release);
     }
+    // One of them may block, or wait for what another queue's flush starts.
+    let _kept = KeptCallbacks::new();
     // Each once: this wait is not for commands that others enqueue meanwhile.
     for visit in wanted {
         // One that panics keeps no other from being flushed, also as its last visitor ends it: nobody would come back for these.

@@ -23,6 +23,9 @@ pub struct Buffer<T: Element> {
     elements: PhantomData<T>,
 }
 
+/// The largest alignment of elements: every copy of a buffer begins at a multiple of it.
+const MOST_ALIGNED: usize = 64;
+
 /// The bytes of so many elements.
 pub(crate) fn bytes_of<T>(what: &'static str, length: usize) -> Result<u64> {
     let size = size_of::<T>() as u64;
@@ -30,6 +33,11 @@ pub(crate) fn bytes_of<T>(what: &'static str, length: usize) -> Result<u64> {
         Some(_) if size == 0 => format!(
             "elements of type {} have no size",
             std::any::type_name::<T>()
+        ),
+        Some(_) if align_of::<T>() > MOST_ALIGNED => format!(
+            "elements of type {} are aligned to {} bytes; buffers are aligned to {MOST_ALIGNED}, so use a type that asks for no more",
+            std::any::type_name::<T>(),
+            align_of::<T>()
         ),
         Some(bytes) if bytes <= MAX_MEMORY_BYTES => return Ok(bytes),
         _ => format!(

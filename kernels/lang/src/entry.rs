@@ -23,7 +23,16 @@ use crate::view::{GlobalMut, GlobalRef};
 use quipu_kernel_ir::Module;
 
 /// A kernel that `#[kernel]` made, for a grid of `D` dimensions.
-pub trait Entry<const D: usize>: Send + Sync + 'static {
+///
+/// # Safety
+/// The launch that `prepare` gives touches of its parameters what their partitions hand to its threads. The source that
+/// `module` makes does the same, and has the checks that this needs.
+///
+/// ```compile_fail,E0200
+/// struct Mine;
+/// impl quipu_kernel::Entry<1> for Mine {}
+/// ```
+pub unsafe trait Entry<const D: usize>: Send + Sync + 'static {
     /// The partitions by which its threads are handed parameters: a tuple, one for each parameter.
     type Parameters: Partition<D>;
 

@@ -132,7 +132,8 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction, private_bounds)]
         const _: () = {
-            impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
+            // SAFETY: the fields and variants are values.
+            unsafe impl #data_impl_generics #build::KernelData for #name #type_generics #data_where_clause {
                 const ANY_BITS: bool = true #(&& <#types as #build::KernelData>::ANY_BITS)*;
 
                 fn is_value(bytes: &[u8]) -> bool {
@@ -142,7 +143,9 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
 
-            impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
+            // SAFETY: the fields lie as the derive has checked.
+
+            unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
                 const FIELDS: &'static [&'static str] = &[#(#names),*];
 
                 const IS_DERIVED: bool = true;
@@ -187,7 +190,8 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
     quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
-            impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
+            // SAFETY: the fields and variants are values.
+            unsafe impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
                 const ANY_BITS: bool = true;
 
                 fn is_value(_: &[u8]) -> bool {
@@ -197,7 +201,9 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
 
-            impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
+            // SAFETY: the fields lie as the derive has checked.
+
+            unsafe impl #impl_generics #build::KernelValue for #name #type_generics #where_clause {
                 const IS_DERIVED: bool = true;
 
                 fn ir_type(_: &mut #build::State) -> #build::ir::Type {
@@ -270,7 +276,9 @@ fn variants(item: &DeriveInput, data: &DataEnum, krate: &Path) -> TokenStream {
         const _: () = {
             impl #impl_generics #emit::Derived for #name #type_generics #where_clause {}
 
-            impl #impl_generics #emit::KernelValue for #name #type_generics #where_clause {
+            // SAFETY: the fields lie as the derive has checked.
+
+            unsafe impl #impl_generics #emit::KernelValue for #name #type_generics #where_clause {
                 const FIELDS: &'static [&'static str] = &["variant", #(#fields),*];
                 const VARIANTS: &'static [&'static str] = &[#(#names),*];
                 const IS_DERIVED: bool = true;
@@ -342,7 +350,8 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
     Ok(quote! {
         #[allow(clippy::all, clippy::pedantic, clippy::restriction)]
         const _: () = {
-            impl #build::KernelData for #name {
+            // SAFETY: the fields and variants are values.
+            unsafe impl #build::KernelData for #name {
                 const ANY_BITS: bool = false;
 
                 fn is_value(bytes: &[u8]) -> bool {
@@ -356,7 +365,9 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
 
             impl #build::Derived for #name {}
 
-            impl #build::KernelValue for #name {
+            // SAFETY: the fields lie as the derive has checked.
+
+            unsafe impl #build::KernelValue for #name {
                 const IS_DERIVED: bool = true;
 
                 fn is_equal_by_number() -> bool {

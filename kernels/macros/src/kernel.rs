@@ -553,7 +553,8 @@ impl Kernel<'_> {
             None => module.clone(),
         };
         quote! {
-            impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
+            // SAFETY: the body is checked Rust over the views of its partitions, and the source is made of the same body.
+            unsafe impl #impl_generics #krate::__macro::Entry<#dimensions> for #name #type_generics #where_clause {
                 type Parameters = #partitions;
 
                 const NAME: &'static str = #text;

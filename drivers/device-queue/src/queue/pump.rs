@@ -23,7 +23,7 @@ use quipu_scheduler::driver::CommandRef;
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::panics::quietly;
-use quipu_scheduler::{Command, Completion, Context, Error, Passed, clock};
+use quipu_scheduler::{Command, CommandView, Completion, Context, Error, Passed, clock};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
@@ -609,11 +609,16 @@ impl<V: Vendor> Shared<V> {
         obstacle: Obstacle<V::Failure>,
     ) {
         let is_alone = self.ledger().is_alone(key);
-        let waiting = self.workers.waiting();
+        let hold_for_memory = || {
+            let mut ledger = self.ledger();
+            // With the ledger locked: a host task that waits later than this finds the command held, and has it tried again.
+            let waiting = self.workers.waiting();
+            ledger.hold_for_memory(key, waiting)
+        };
         let (failure, may_wait) = match obstacle {
             Obstacle::Error(error) => {
                 let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
-                    && self.ledger().hold_for_memory(key, waiting);
+                    && hold_for_memory();
                 if !waits {
                     // A program that sees this error must find the bytes poisoned that the device
                     // held.
@@ -634,10 +639,7 @@ impl<V: Vendor> Shared<V> {
         };
         if failure.is_loss() {
             self.lose(held, &failure.text());
-        } else if failure.is_out_of_memory()
-            && may_wait
-            && self.ledger().hold_for_memory(key, waiting)
-        {
+        } else if failure.is_out_of_memory() && may_wait && hold_for_memory() {
             return;
         }
         // SAFETY: only the pump finishes commands, and it does not now.
@@ -696,9 +698,9 @@ impl<V: Vendor> Shared<V> {
                 result = Err(error);
             }
             if is_given_up {
-                // Its device is lost, and may still be writing: memory that it uses is never given
-                // up.
+                // Its device is lost, and may still be writing.
                 std::mem::forget(flight);
+                keep_memory_for_good(&command);
             } else if result.is_ok() {
                 result = self.vendor.land(&work, flight);
             }
@@ -760,5 +762,29 @@ impl<V: Vendor> Shared<V> {
         }
         let error: Error = lost(self.device(number).name(), reason);
         self.ledger().lose(number, &error);
+    }
+}
+
+/// Keeps for good the memory that a command uses.
+fn keep_memory_for_good(command: &Command) {
+    match command.operation() {
+        Operation::Graph(graph) => {
+            graph.for_each_command(|command, _| keep_arguments_for_good(command));
+            // It has the host memory of its transfers.
+            std::mem::forget(graph.clone());
+        }
+        Operation::Transfer(transfer) => {
+            for endpoint in [&transfer.source, &transfer.destination] {
+                std::mem::forget(endpoint.clone());
+            }
+        }
+        _ => {}
+    }
+    keep_arguments_for_good(command);
+}
+
+fn keep_arguments_for_good(command: &CommandView) {
+    for argument in command.arguments() {
+        argument.memory().keep_for_good();
     }
 }

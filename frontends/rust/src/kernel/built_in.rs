@@ -102,7 +102,8 @@ impl<A> fmt::Debug for BuiltInCall<A> {
     }
 }
 
-impl<'b, A: BuiltInArguments<'b>> Launch<'b, 1> for BuiltInCall<A> {
+// SAFETY: the arguments add their accesses, in order, and the driver's kernel is passed these alone.
+unsafe impl<'b, A: BuiltInArguments<'b>> Launch<'b, 1> for BuiltInCall<A> {
     type Prepared = BuiltInCalled<A::Stored>;
 
     fn prepare<'c>(

@@ -32,12 +32,21 @@ use std::sync::Arc;
 
 /// A kernel that can be launched in `D` dimensions, with its arguments: a [`Call`], or a [`Native`](super::Native)
 /// kernel.
+///
+/// # Safety
+/// The kept part touches memory by the accesses that `prepare` adds, in their order and modes, and by nothing else.
+///
+/// ```compile_fail,E0200
+/// use quipu::kernel::Launch;
+/// struct Quiet<C>(C);
+/// impl<'b, C: Launch<'b, 1>> Launch<'b, 1> for Quiet<C> {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this is no call of a kernel of as many dimensions as it is launched over",
     label = "a kernel of an `Accelerator<1>` is launched over a number, and one of an `Accelerator<2>` over `[rows, columns]`",
     note = "what is launched is a kernel with its arguments, `k(&x, &mut y)`; it is launched over its output's `len()` or `extent()`, or a `WorkDivision` of its dimensions"
 )]
-pub trait Launch<'b, const D: usize> {
+pub unsafe trait Launch<'b, const D: usize> {
     /// The part that the command keeps.
     #[doc(hidden)]
     type Prepared: Prepared<D>;
@@ -182,11 +191,14 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
 }
 
 /// An argument that can be passed for a parameter of a kernel that is handed to threads by `P`.
+///
+/// # Safety
+/// The kept part touches memory by the access that `keep` gives, in its mode, and by nothing else.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for this parameter of the kernel",
     note = "pass `&Buffer<T>` for `&[T]`, `&View<T, D>` for `GlobalRef<T, D>`, `&mut Buffer<T>`, `&mut View<T, D>` or `.overwrite()` for what is written, and a value of the same type for a value"
 )]
-pub trait Pass<'b, P: Partition<D>, const D: usize> {
+pub unsafe trait Pass<'b, P: Partition<D>, const D: usize> {
     /// The part of it that the command keeps.
     #[doc(hidden)]
     type Kept: Kept<P, D>;
@@ -359,7 +371,8 @@ unsafe impl<T: ValueParameter, const D: usize> Kept<ByValue<T>, D> for KeptValue
     }
 }
 
-impl<'b, T: ValueParameter, const D: usize> Pass<'b, ByValue<T>, D> for T {
+// SAFETY: a value reaches no memory.
+unsafe impl<'b, T: ValueParameter, const D: usize> Pass<'b, ByValue<T>, D> for T {
     type Kept = KeptValue<T>;
 
     #[inline]
@@ -373,7 +386,8 @@ impl<'b, T: ValueParameter, const D: usize> Pass<'b, ByValue<T>, D> for T {
 
 macro_rules! pass {
     ($([$($generics:tt)*] $from:ty => $kept:ty: $partition:ty, $dimensions:tt $(=> $owned:ident $(, $elements:ident)?)?;)*) => {$(
-        impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for $from {
+        // SAFETY: both halves are of one buffer or view (`Argument::split`).
+        unsafe impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for $from {
             type Kept = $kept;
 
             #[inline]
@@ -451,7 +465,8 @@ pass! {
 /// Variables: a kernel names them, and its caller does not pass them.
 macro_rules! variables {
     ($([$($generics:tt)*] $from:ident => $kept:ident, $mode:ident: $partition:ty, $dimensions:tt;)*) => {$(
-        impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for &'static $from<T> {
+        // SAFETY: the access is of the buffer that the variable has in the context, in the mode of the kept part.
+        unsafe impl<'b, $($generics)*> Pass<'b, $partition, $dimensions> for &'static $from<T> {
             type Kept = $kept<T>;
 
             #[inline]
@@ -480,7 +495,10 @@ variables! {
 }
 
 /// A tuple of arguments for all parameters of a kernel.
-pub trait PassAll<'b, P: Partition<D>, const D: usize> {
+///
+/// # Safety
+/// As [`Pass`], of each.
+pub unsafe trait PassAll<'b, P: Partition<D>, const D: usize> {
     /// The part of them that the command keeps.
     #[doc(hidden)]
     type Kept: Kept<P, D>;
@@ -539,8 +557,9 @@ macro_rules! tuples {
             }
         }
 
+        // SAFETY: each keeps its own access, in order.
         #[allow(unused_variables, clippy::unused_unit)]
-        impl<'b, $($argument: Pass<'b, $partition, D>, $partition: Partition<D>,)* const D: usize>
+        unsafe impl<'b, $($argument: Pass<'b, $partition, D>, $partition: Partition<D>,)* const D: usize>
             PassAll<'b, ($($partition,)*), D> for ($($argument,)*)
         {
             type Kept = ($($argument::Kept,)*);
@@ -720,7 +739,8 @@ impl<K: Entry<D>, A, const D: usize> fmt::Debug for Call<K, A, D> {
     }
 }
 
-impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'b, D>
+// SAFETY: the arguments keep their accesses (`PassAll`), and the kernel touches what its parameters are (`Entry`).
+unsafe impl<'b, K: Entry<D>, A: PassAll<'b, K::Parameters, D>, const D: usize> Launch<'b, D>
     for Call<K, A, D>
 {
     type Prepared = Called<K, A::Kept>;

@@ -43,7 +43,8 @@ pub unsafe fn native<F, A>(function: F, arguments: A) -> Native<F, A> {
     }
 }
 
-impl<'b, F, A, const D: usize> Launch<'b, D> for Native<F, A>
+// SAFETY: the arguments add their accesses (`Arguments`), and `native` was promised that the function keeps to them.
+unsafe impl<'b, F, A, const D: usize> Launch<'b, D> for Native<F, A>
 where
     A: Arguments<'b>,
     F: for<'a> Bind<'a, A::Stored, D> + Send + Sync + 'static,

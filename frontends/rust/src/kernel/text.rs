@@ -359,7 +359,8 @@ impl TextKept for KeptList {
     }
 }
 
-impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
+// SAFETY: the arguments add their accesses, in order; that the text keeps to them, its author has promised.
+unsafe impl<'b, A: TextArguments<'b>, const D: usize> Launch<'b, D> for TextCall<A> {
     type Prepared = TextCalled<A::Kept>;
 
     fn prepare<'c>(

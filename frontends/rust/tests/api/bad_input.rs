@@ -27,6 +27,10 @@ fn elements_of_no_size_and_lengths_that_differ() {
     refused(context.allocate::<[u8; 0]>(4), "no size");
     refused(context.allocate::<()>(0), "no size");
     refused(Pinned::<()>::new(4), "have no size");
+    #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+    #[repr(C, align(128))]
+    struct Wide([u8; 128]);
+    refused(context.allocate::<Wide>(4), "are aligned to 128 bytes");
     let buffer = context.allocate::<u32>(4).unwrap();
     refused(queue.write(&buffer, Vec::new()), "0 elements");
     refused(queue.read_slice(&buffer, &mut []), "0 elements");

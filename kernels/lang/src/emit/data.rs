@@ -14,13 +14,16 @@ use crate::number::{bf16, f16};
 /// and tuples of them.
 ///
 /// It is implemented by `#[derive(KernelData)]`, not by hand.
+///
+/// # Safety
+/// `ir_type` is how a value lies in memory, if it may lie there.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of the kernel language",
     label = "kernels on other devices cannot compute with this",
     note = "kernels compute with numbers, `bool`, arrays and tuples of them, and with structs and field-less enums that have `#[derive(KernelData)]`",
     note = "what the host changes between launches is a `Variable`, and no `static`"
 )]
-pub trait KernelValue: Copy + Send + Sync + 'static {
+pub unsafe trait KernelValue: Copy + Send + Sync + 'static {
     /// The names of its fields, of a struct or tuple.
     #[doc(hidden)]
     const FIELDS: &'static [&'static str] = &[];
@@ -133,13 +136,16 @@ impl<T> Incomparable for &Variants<T> {}
 /// [values](KernelValue).
 ///
 /// It is implemented by that derive, not by hand.
+///
+/// # Safety
+/// If `ANY_BITS`, any initialised bytes are a value. If `is_value` says that bytes are one, they are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a kernel's data",
     label = "other devices do not know how this lies in memory",
     note = "kernels' data are numbers of a known size, `bool`, arrays of these, and structs and field-less enums that have `#[derive(KernelData)]`",
     note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values; instead of `usize`, which can be passed alone and be nowhere else, `u32` or `u64`"
 )]
-pub trait KernelData: KernelValue {
+pub unsafe trait KernelData: KernelValue {
     /// True if any bits are a value of it.
     #[doc(hidden)]
     const ANY_BITS: bool;
@@ -151,12 +157,15 @@ pub trait KernelData: KernelValue {
 
 /// A type of values that are passed to kernels: [`KernelData`], and a `usize` or `isize` alone, which is passed in as
 /// many bytes as the launch's indices have.
+///
+/// # Safety
+/// If `is_value` says that bytes are a value, they are.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of a value that is passed to kernels",
     note = "passed are numbers, `bool`, arrays of these without `usize`, and structs and field-less enums that have `#[derive(KernelData)]`",
     note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values"
 )]
-pub trait ValueParameter: KernelValue {
+pub unsafe trait ValueParameter: KernelValue {
     /// True if these bytes, as many as it has, are a value of it.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
@@ -169,13 +178,15 @@ pub trait ValueParameter: KernelValue {
     }
 }
 
-impl<T: KernelData> ValueParameter for T {
+// SAFETY: as `KernelData` promises.
+unsafe impl<T: KernelData> ValueParameter for T {
     fn is_value(bytes: &[u8]) -> bool {
         T::ANY_BITS || <T as KernelData>::is_value(bytes)
     }
 }
 
-impl ValueParameter for usize {
+// SAFETY: any bytes are one.
+unsafe impl ValueParameter for usize {
     fn is_value(_: &[u8]) -> bool {
         true
     }
@@ -185,7 +196,8 @@ impl ValueParameter for usize {
     }
 }
 
-impl ValueParameter for isize {
+// SAFETY: any bytes are one.
+unsafe impl ValueParameter for isize {
     fn is_value(_: &[u8]) -> bool {
         true
     }
@@ -208,7 +220,8 @@ pub fn has_value_at<T: KernelData>(bytes: &[u8], offset: usize) -> bool {
 /// Any bits are a value.
 macro_rules! any_bits {
     ($($number:ty),*) => {$(
-        impl KernelData for $number {
+        // SAFETY: any bytes are one.
+        unsafe impl KernelData for $number {
             const ANY_BITS: bool = true;
 
             fn is_value(_: &[u8]) -> bool {
@@ -236,7 +249,8 @@ any_bits!(
 
 macro_rules! scalars {
     ($($number:ty: $scalar:ident, $zero:expr, |$value:ident| $bits:expr;)*) => {$(
-        impl KernelValue for $number {
+        // SAFETY: the scalar of the same name.
+        unsafe impl KernelValue for $number {
             fn ir_type(_: &mut State) -> Type {
                 Scalar::$scalar.into()
             }
@@ -251,7 +265,8 @@ macro_rules! scalars {
     )*};
 }
 
-impl KernelData for bool {
+// SAFETY: 0 and 1 are its values.
+unsafe impl KernelData for bool {
     const ANY_BITS: bool = false;
 
     fn is_value(bytes: &[u8]) -> bool {
@@ -259,7 +274,8 @@ impl KernelData for bool {
     }
 }
 
-impl KernelValue for bool {
+// SAFETY: the scalar of the same name.
+unsafe impl KernelValue for bool {
     fn ir_type(_: &mut State) -> Type {
         Scalar::Bool.into()
     }
@@ -292,7 +308,8 @@ scalars! {
 
 macro_rules! without_bits {
     ($($unit:ty: $value:expr),*) => {$(
-        impl KernelValue for $unit {
+        // SAFETY: it lies in no memory.
+        unsafe impl KernelValue for $unit {
             fn ir_type(_: &mut State) -> Type {
                 Type::Unit
             }
@@ -306,7 +323,8 @@ macro_rules! without_bits {
     )*};
 }
 
-impl KernelValue for Ordering {
+// SAFETY: its numbers are -1, 0 and 1 of an `i8`.
+unsafe impl KernelValue for Ordering {
     fn ir_type(_: &mut State) -> Type {
         Scalar::I8.into()
     }
@@ -322,7 +340,8 @@ impl KernelValue for Ordering {
 
 without_bits!((): (), Grid: Grid, Block: Block, Thread: Thread, Blocks: Blocks, Threads: Threads, Elements: Elements);
 
-impl<T: KernelData, const N: usize> KernelData for [T; N] {
+// SAFETY: each element is a value.
+unsafe impl<T: KernelData, const N: usize> KernelData for [T; N] {
     const ANY_BITS: bool = T::ANY_BITS;
 
     fn is_value(bytes: &[u8]) -> bool {
@@ -330,7 +349,8 @@ impl<T: KernelData, const N: usize> KernelData for [T; N] {
     }
 }
 
-impl<T: KernelValue, const N: usize> KernelValue for [T; N] {
+// SAFETY: so many elements, one behind the other.
+unsafe impl<T: KernelValue, const N: usize> KernelValue for [T; N] {
     fn ir_type(state: &mut State) -> Type {
         Type::Array(Box::new(T::ir_type(state)), N as u64)
     }
@@ -348,7 +368,8 @@ impl<T: KernelValue, const N: usize> KernelValue for [T; N] {
 
 macro_rules! vectors {
     ($($vector:ident),*) => {$(
-        impl<const D: usize> KernelValue for $vector<D> {
+        // SAFETY: it lies in no memory that devices share.
+        unsafe impl<const D: usize> KernelValue for $vector<D> {
             fn ir_type(_: &mut State) -> Type {
                 Type::Array(Box::new(Scalar::Index.into()), D as u64)
             }
@@ -430,7 +451,8 @@ pub fn enum_literal(state: &mut State, scalar: Scalar, bits: u64) -> Raw {
 
 macro_rules! tuples {
     ($($name:ident $at:tt $text:literal),+) => {
-        impl<$($name: KernelValue),+> KernelValue for ($($name,)+) {
+        // SAFETY: it lies in no memory that devices share.
+        unsafe impl<$($name: KernelValue),+> KernelValue for ($($name,)+) {
             const FIELDS: &'static [&'static str] = &[$($text),+];
 
             fn ir_type(state: &mut State) -> Type {

@@ -220,7 +220,8 @@ pub fn pattern_part<T: KernelValue, R>(
     }
 }
 
-impl<T: KernelValue> KernelValue for Option<T> {
+// SAFETY: it lies in no memory that devices share.
+unsafe impl<T: KernelValue> KernelValue for Option<T> {
     const FIELDS: &'static [&'static str] = &[VARIANT, "Some.0"];
     const VARIANTS: &'static [&'static str] = &["None", "Some"];
 
@@ -246,7 +247,8 @@ impl<T: KernelValue> KernelValue for Option<T> {
     }
 }
 
-impl<T: KernelValue, E: KernelValue> KernelValue for Result<T, E> {
+// SAFETY: it lies in no memory that devices share.
+unsafe impl<T: KernelValue, E: KernelValue> KernelValue for Result<T, E> {
     const FIELDS: &'static [&'static str] = &[VARIANT, "Ok.0", "Err.0"];
     const VARIANTS: &'static [&'static str] = &["Ok", "Err"];
 
