@@ -4,7 +4,7 @@ use super::id::EventId;
 use super::running;
 use super::slot::{Kind, Slot, Vtable};
 use crate::access::Argument;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::portable::PortableKernel;
 use crate::queue::place::QueueShared;
 use crate::region::Region;
@@ -131,6 +131,17 @@ impl CommandView {
     #[must_use]
     pub fn label(&self) -> &str {
         self.slot().label()
+    }
+
+    /// The error of a driver that cannot do its operation.
+    #[must_use]
+    pub fn unsupported(&self, driver: &'static str) -> Error {
+        ErrorKind::Unsupported {
+            driver,
+            what: format!("do '{}', a command of kind {:?}", self.label(), self.kind()),
+            instead: "enqueue it to a device of another driver",
+        }
+        .into()
     }
 
     /// The command's accesses.

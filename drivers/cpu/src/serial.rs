@@ -306,7 +306,9 @@ fn perform(command: &Command) -> Result<(), Error> {
         Operation::NativeEnqueue(enqueue) => {
             return enqueue.call_with(command, &CpuQueue { workers: 0..0 }, &arguments);
         }
-        _ => return Ok(()),
+        // The host's space is ours: there is nothing to bring.
+        Operation::Migrate(_) | Operation::Nothing => return Ok(()),
+        _ => return Err(command.unsupported("serial")),
     };
     let _usual = UsualArithmetic::enter();
     // SAFETY: started, resolved, each group once.

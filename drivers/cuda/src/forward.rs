@@ -420,7 +420,8 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
         (Operation::Graph(graph), _) => put_graph(chain(Lane::Compute)?, work, graph),
         (Operation::Launch { .. }, Some(code)) => put_launch(chain(Lane::Compute)?, work, code),
         (Operation::NativeEnqueue(enqueue), _) => put_native(chain(Lane::Compute)?, work, enqueue),
-        _ => chain(Lane::Compute)?.end(),
+        (Operation::Nothing | Operation::Launch { groups: 0 }, _) => chain(Lane::Compute)?.end(),
+        _ => Err(command.unsupported("cuda").into()),
     }
 }
 

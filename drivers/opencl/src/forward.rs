@@ -374,7 +374,10 @@ pub(crate) fn put(work: &Work<'_>, code: Option<CodeRef<'_, Compiled>>, waits: &
         (Operation::Migrate(migration), _) => put_migration(queues, work, migration, waits)?,
         (Operation::Launch { .. }, Some(code)) => put_launch(queues, work, code, waits)?,
         (Operation::NativeEnqueue(enqueue), _) => put_native(work, enqueue, waits, profiled)?,
-        _ => Chain::new(queues, Lane::Compute, waits)?.end()?,
+        (Operation::Nothing | Operation::Launch { groups: 0 }, _) => {
+            Chain::new(queues, Lane::Compute, waits)?.end()?
+        }
+        _ => return Err(command.unsupported("opencl").into()),
     };
     if let Some(before) = before {
         flight.cargo.rare.get_or_insert_default().put = Some((before, clock::now_ns()));

@@ -134,7 +134,10 @@ pub(crate) fn put(
             .into();
             return Err(error.into());
         }
-        _ => send(Task::Plain(message::Operation::Nothing))?,
+        (Operation::Nothing | Operation::Launch { groups: 0 }, _) => {
+            send(Task::Plain(message::Operation::Nothing))?
+        }
+        _ => return Err(command.unsupported("remote").into()),
     };
     // Later commands may be over before its bytes have arrived, and a lying node may say so.
     let has_bytes = matches!(

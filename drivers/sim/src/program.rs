@@ -272,7 +272,8 @@ impl Started {
                     .into())
                 }
             }
-            _ => Ok(()),
+            Operation::Nothing => Ok(()),
+            _ => Err(command.unsupported("sim")),
         }
     }
 

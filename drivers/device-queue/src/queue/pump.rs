@@ -617,8 +617,8 @@ impl<V: Vendor> Shared<V> {
         };
         let (failure, may_wait) = match obstacle {
             Obstacle::Error(error) => {
-                let waits = matches!(error.kind(), ErrorKind::OutOfMemory { .. })
-                    && hold_for_memory();
+                let waits =
+                    matches!(error.kind(), ErrorKind::OutOfMemory { .. }) && hold_for_memory();
                 if !waits {
                     // A program that sees this error must find the bytes poisoned that the device
                     // held.

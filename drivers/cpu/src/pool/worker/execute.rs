@@ -279,7 +279,8 @@ impl Worker {
                 enqueue.call_with(&command, &queue, &arguments)
             }
             // The host's space is ours: there is nothing to bring.
-            _ => Ok(()),
+            Operation::Migrate(_) | Operation::Launch { groups: 0 } | Operation::Nothing => Ok(()),
+            _ => Err(command.unsupported("cpu")),
         });
         command.finish(result, &mut Local(self));
     }
