@@ -64,6 +64,9 @@ handles! {
     PassOptions,
 }
 
+/// What libLLVM calls with something to say, and what it was given for it.
+pub(crate) type DiagnosticHandler = extern "C" fn(*mut c_void, *mut c_void);
+
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         #[allow(non_snake_case)]
@@ -173,6 +176,18 @@ functions! {
     LLVMGetMetadata(instruction: Value, kind: c_uint) -> Value;
     LLVMSetMetadata(instruction: Value, kind: c_uint, node: Value);
     LLVMGetDebugLocLine(value: Value) -> c_uint;
+    LLVMInstructionGetDebugLoc(instruction: Value) -> Metadata;
+    LLVMDILocationGetLine(location: Metadata) -> c_uint;
+    LLVMDILocationGetScope(location: Metadata) -> Metadata;
+    LLVMDILocationGetInlinedAt(location: Metadata) -> Metadata;
+    LLVMDIScopeGetFile(scope: Metadata) -> Metadata;
+    LLVMDIFileGetFilename(file: Metadata, length: *mut c_uint) -> *const c_char;
+    LLVMDIBuilderCreateDebugLocation(context: Context, line: c_uint, column: c_uint, scope: Metadata, inlined_at: Metadata) -> Metadata;
+    LLVMSetCurrentDebugLocation2(builder: Builder, location: Metadata);
+    LLVMValueAsMetadata(value: Value) -> Metadata;
+    LLVMGetMetadataKind(metadata: Metadata) -> c_int;
+    LLVMContextSetDiagnosticHandler(context: Context, handler: DiagnosticHandler, of: *mut c_void);
+    LLVMGetDiagInfoDescription(diagnostic: *mut c_void) -> *mut c_char;
     LLVMGetEnumAttributeKindForName(name: *const c_char, length: usize) -> c_uint;
     LLVMCreateEnumAttribute(context: Context, kind: c_uint, value: u64) -> Attribute;
     LLVMGetEnumAttributeAtIndex(function: Value, index: c_uint, kind: c_uint) -> Attribute;

@@ -11,7 +11,8 @@ use super::tools::Tools;
 use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
 use super::workgroup::{BARRIER, MEETING};
 use super::{
-    Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup,
+    Answer, Fault, Reading, division, half, library, llvm, object, print, variables, words,
+    workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,12 +72,12 @@ fn definitions(module: Module) -> BTreeSet<String> {
     shown.map(Value::name).collect()
 }
 
-/// Reads a program that is bitcode of `spir64`; a wide one for launches with wide offsets.
+/// Reads a program that is bitcode of `spir64`.
 pub(super) fn read(
     tools: &Tools,
     bitcode: &[u8],
     folder: Option<&Path>,
-    is_wide: bool,
+    reading: Reading,
     warnings: String,
 ) -> Result<(Answer, Vec<u8>), Fault> {
     object::load_llvm(tools, object::Step::Read)?;
@@ -97,7 +98,7 @@ pub(super) fn read(
     print::lower(context, module);
     division::make_safe(context, module);
     half::of_doubles(context, module);
-    library::link(context, module, tools, folder, is_wide)?;
+    library::link(context, module, tools, folder, reading.is_wide)?;
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);
@@ -123,7 +124,9 @@ pub(super) fn read(
         machine,
     )?;
     refuse_unknown(module)?;
-    LLVMStripModuleDebugInfo(module);
+    if !reading.keeps_lines {
+        LLVMStripModuleDebugInfo(module);
+    }
     let layout = LLVMCreateTargetDataLayout(machine);
     let shared = variables::of(module);
     variables::refuse_addresses(module, &shared)?;
@@ -268,6 +271,9 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
+/// What clang calls a program's text, in what it says and where it notes lines.
+pub(crate) const TEXT_NAME: &str = "program";
+
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
 /// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
@@ -286,7 +292,7 @@ pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let enabled: String = enabled.collect();
     // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-    format!("{enabled}#line 1 \"program\"\n{source}")
+    format!("{enabled}#line 1 \"{TEXT_NAME}\"\n{source}")
 }
 
 /// Has clang make bitcode of a text; and what it warns of. The text is in a file, or is `source`.

@@ -14,6 +14,7 @@
 mod apart;
 mod loops;
 mod nodes;
+mod notes;
 mod strips;
 
 use self::apart::Apart;
@@ -22,8 +23,9 @@ use self::loops::Counted;
 use super::access::{Registers, cyclic, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
+use super::notes::Notes;
 use super::private::SideBySide;
-use super::uniform::Divergence;
+use super::uniform::{Alone, Divergence};
 use super::variables::{Variables, is_leaf};
 use super::{ALIGNMENT, ENTRY, own_bytes};
 use crate::compiler::llvm::*;
@@ -97,6 +99,8 @@ pub(super) struct Emitter {
     per_item: u64,
     fixed: u64,
     most: (u64, u64),
+    /// What the kernel's user is told, if somebody asks.
+    pub(super) notes: Option<Notes>,
 }
 
 /// A version of the kernel, as it is written.
@@ -260,6 +264,7 @@ impl Emitter {
             per_item: 0,
             fixed: 0,
             most: (0, 0),
+            notes: None,
         })
     }
 
@@ -584,14 +589,19 @@ impl Emitter {
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
+        let mut alone = BTreeMap::new();
         let variables = Variables::of(graph, &loops, &differs);
         let together = loops.iter().filter(|_| !are_apart);
         for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
             let common = Common::of(graph, of, &differs, &variables);
-            let Some(after) = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side)
-            else {
-                continue;
+            let meeting = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side);
+            let after = match meeting {
+                Ok(after) => after,
+                Err(why) => {
+                    alone.insert(of.header, why);
+                    continue;
+                }
             };
             let ways_by = differs.ways_by(graph, of, after);
             let is_cut = cuts.keys().any(|(from, to)| {
@@ -600,6 +610,7 @@ impl Emitter {
                     || *to == after && (of.nodes[*from] || ways_by.contains(&(*from, *to)))
             });
             if is_cut {
+                alone.insert(of.header, Alone::Stops);
                 continue;
             }
             for from in &graph.before[of.header] {
@@ -705,6 +716,8 @@ impl Emitter {
             version.through = Some(through);
         }
 
+        alone.retain(|header, _| version.one_by_one[*header]);
+        self.note(&version, &loops, &alone);
         let dispatch = self.block("dispatch");
         let starts: BTreeMap<usize, Block> = std::iter::once(0)
             .chain(targets.iter().copied())
