@@ -339,6 +339,8 @@ pub(crate) mod op {
     pub(crate) const SEXT: i32 = 32;
     pub(crate) const FP_TO_UI: i32 = 33;
     pub(crate) const FP_TO_SI: i32 = 34;
+    pub(crate) const UI_TO_FP: i32 = 35;
+    pub(crate) const SI_TO_FP: i32 = 36;
     pub(crate) const FP_TRUNC: i32 = 37;
     pub(crate) const FP_EXT: i32 = 38;
     pub(crate) const PTR_TO_INT: i32 = 39;

@@ -106,9 +106,10 @@ pub(super) fn read(
     make_inline(context, module, &names);
     // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to be carried from one place
     // to another ("partial redundancies"): another barrier may lie between.
+    module.run("always-inline,globaldce,function(sroa,early-cse)", machine)?;
+    half::of_whole_numbers(context, module);
     module.run(
-        "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,sroa,\
-         loop-mssa(loop-rotate),loop(indvars))",
+        "function(instcombine<no-verify-fixpoint>,simplifycfg,sroa,loop-mssa(loop-rotate),loop(indvars))",
         machine,
     )?;
     for function in module.functions() {
