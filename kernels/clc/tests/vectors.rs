@@ -214,6 +214,18 @@ fn work_items_go_by_a_loop_that_others_enter() {
             float sum = 0.0f;
             for (int k = starts[i]; k < starts[i + 1]; k++) sum += x[columns[k]];
             y[i] = sum;
+        }
+        kernel void segments(global const int *starts, global const float *x, global float *y) {
+            size_t i = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = starts[i]; k < starts[i + 1]; k++) sum += x[k];
+            y[i] = sum;
+        }
+        kernel void windows(int n, global const float *x, global float *y) {
+            int i = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = max(i - 2, 0); k < min(i + 3, n); k++) sum += x[k];
+            y[i] = sum;
         }",
     ) else {
         return;
@@ -238,8 +250,13 @@ fn work_items_go_by_a_loop_that_others_enter() {
     let text = stage(&program, "squares", [64, 1, 1], Output::Passes);
     assert!(text.contains("\nturned"), "{text}");
     // Where it only fetches, each goes round by itself.
-    let text = stage(&program, "fetches", [64, 1, 1], Output::Passes);
-    assert!(!text.contains("\nturned"), "{text}");
+    for kernel in ["fetches", "segments"] {
+        let text = stage(&program, kernel, [64, 1, 1], Output::Passes);
+        assert!(!text.contains("\nturned"), "{text}");
+    }
+    // Neighbours read neighbours.
+    let text = stage(&program, "windows", [64, 1, 1], Output::Passes);
+    assert!(text.contains("\nturned"), "{text}");
 }
 
 #[test]

@@ -208,6 +208,8 @@ functions! {
     LLVMPointerTypeInContext(context: Context, space: c_uint) -> Type;
     LLVMArrayType2(of: Type, count: u64) -> Type;
     LLVMConstArray2(of: Type, values: *const Value, count: u64) -> Value;
+    LLVMGetAggregateElement(constant: Value, at: c_uint) -> Value;
+    LLVMConstBitCast(value: Value, to: Type) -> Value;
     LLVMConstPointerNull(of: Type) -> Value;
     LLVMMDNodeInContext2(context: Context, operands: *const Metadata, count: usize) -> Metadata;
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;

@@ -118,8 +118,15 @@ pub(super) fn read(
             words::of_vectors(context, function);
         }
     }
+    module.run("function(loop(indvars,loop-unroll-full))", machine)?;
+    let layout = LLVMCreateTargetDataLayout(machine);
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            workgroup::choose(context, function, layout);
+        }
+    }
     module.run(
-        "function(loop(indvars,loop-unroll-full),sroa,scalarizer,\
+        "function(sroa,scalarizer,\
          instcombine<no-verify-fixpoint>,early-cse<memssa>,gvn<no-pre;no-load-pre>,simplifycfg,adce),\
          cgscc(function-attrs),globaldce",
         machine,
@@ -128,7 +135,6 @@ pub(super) fn read(
     if !reading.keeps_lines {
         LLVMStripModuleDebugInfo(module);
     }
-    let layout = LLVMCreateTargetDataLayout(machine);
     let shared = variables::of(module);
     variables::refuse_addresses(module, &shared)?;
     let mut infos = Vec::new();

@@ -18,10 +18,11 @@
 //! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
 //! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
 //! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
-//! 9. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
+//! 9. [`small_arrays`]: those of a work-item's own that become registers.
+//! 10. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
 //!    stop and go on by itself.
-//! 10. [`notes`]: what of this the kernel's user is told, if somebody asks.
-//! 11. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
+//! 11. [`notes`]: what of this the kernel's user is told, if somebody asks.
+//! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
 mod access;
 mod common;
@@ -30,6 +31,7 @@ mod graph;
 mod guard;
 mod notes;
 mod private;
+mod small_arrays;
 pub(super) mod sub_groups;
 mod uniform;
 mod unroll;
@@ -44,6 +46,7 @@ pub(crate) use emit::{NUMBERS, place_of_arguments};
 use graph::Graph;
 pub(super) use graph::{BARRIER, MEETING};
 pub(super) use notes::{Notes, line, lines, listed};
+pub(super) use small_arrays::choose;
 use std::collections::HashMap;
 pub(super) use unroll::keep_loops;
 

@@ -264,8 +264,22 @@ impl Divergence {
         const FOR_EACH_FETCH: usize = 2;
         let (mut fetches, mut operations) = (0, 0);
         let within = (0..graph.nodes.len()).filter(|at| of.nodes[*at]);
+        // A row or a segment begins where it was read that it does.
+        let begins_anywhere = |phi: &Value| {
+            let mut first = of.first(graph, *phi);
+            while let Some(value) = first
+                && let Some(op::SEXT | op::ZEXT | op::TRUNC) = value.opcode()
+            {
+                first = Some(LLVMGetOperand(value, 0));
+            }
+            first.is_some_and(|first| first.opcode() == Some(op::LOAD) && self.differs(first))
+        };
+        let phis = graph.nodes[of.header].phis.iter();
+        let counters: Vec<&Value> = phis.filter(|phi| begins_anywhere(phi)).collect();
         for instruction in within.flat_map(|at| &graph.nodes[at].body) {
             match instruction.opcode() {
+                // To count is to go on, and nothing that is done with numbers.
+                Some(op::ADD) if counters.contains(&&LLVMGetOperand(*instruction, 0)) => {}
                 Some(op::LOAD) => {
                     fetches += usize::from(self.differs(LLVMGetOperand(*instruction, 0)))
                 }

@@ -248,7 +248,7 @@ impl Emitter {
         let lies = match self.side_by_side.bytes(alloca) {
             Some(_) => "the same element of all work-items lies side by side",
             None => {
-                "work-items' elements lie apart, for it is read and written as numbers of several sizes"
+                "work-items' elements lie apart, for it is not only read and written as numbers of one size"
             }
         };
         format!(
