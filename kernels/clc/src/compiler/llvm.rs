@@ -279,6 +279,7 @@ functions! {
     LLVMBuildInBoundsGEP2(builder: Builder, of: Type, pointer: Value, indices: *const Value, count: c_uint, name: *const c_char) -> Value;
     LLVMBuildBinOp(builder: Builder, operation: c_int, left: Value, right: Value, name: *const c_char) -> Value;
     LLVMBuildInsertValue(builder: Builder, whole: Value, part: Value, index: c_uint, name: *const c_char) -> Value;
+    LLVMBuildExtractValue(builder: Builder, whole: Value, at: c_uint, name: *const c_char) -> Value;
     LLVMSetNUW(arithmetic: Value, set: c_int);
     LLVMSetNSW(arithmetic: Value, set: c_int);
     LLVMGetInsertBlock(builder: Builder) -> Block;

@@ -15,6 +15,7 @@
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
 //! | `remarks` | what LLVM says of the loops over work-items |
 //! | `neighbours` | gathers that ask whether one read does |
+//! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
 //! | `division` | whole numbers that are divided many at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
@@ -38,6 +39,7 @@ mod print;
 mod program;
 mod ptx;
 mod remarks;
+mod structures;
 pub(crate) mod tools;
 mod translate;
 mod variables;

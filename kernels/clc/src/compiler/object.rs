@@ -4,7 +4,9 @@ use super::llvm::*;
 use super::remarks::Remarks;
 use super::tools::Tools;
 use super::workgroup::{Notes, sub_groups};
-use super::{Fault, Output, division, library, llvm, neighbours, remarks, variables, workgroup};
+use super::{
+    Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, workgroup,
+};
 use crate::metadata::Layout;
 use std::ffi::CStr;
 use std::process::Command;
@@ -162,7 +164,10 @@ pub(super) fn compile(
         module.run("function(lower-switch,loop-vectorize),default<O3>", machine)?;
     }
     let asks = match module.function(workgroup::ENTRY) {
-        Some(made) => neighbours::ask(context, module, machine, made)?,
+        Some(made) => {
+            let reads = structures::read_whole(context, module, machine, made)?;
+            neighbours::ask(context, module, machine, made)? || reads
+        }
         None => false,
     };
     if divides {

@@ -20,7 +20,7 @@
 //! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
 //! 9. [`small_arrays`]: those of a work-item's own that become registers.
 //! 10. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
-//!    stop and go on by itself.
+//!     stop and go on by itself.
 //! 11. [`notes`]: what of this the kernel's user is told, if somebody asks.
 //! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
