@@ -599,6 +599,48 @@ fn a_turn_does_not_wait_for_the_test_of_the_one_before() {
     }
 }
 
+#[test]
+fn work_items_that_divide_their_number_are_neighbours() {
+    let Some(program) = program(
+        "kernel void turned(int w, int h, global const float *in, global float *out) {
+            int i = get_global_id(0);
+            int x = i % w, y = i / w;
+            out[i] = in[x * h + y];
+        }
+        kernel void rests(global const int *by, global int *out) {
+            int i = get_global_id(0);
+            out[i] = i % by[i] + by[i];
+        }",
+    ) else {
+        return;
+    };
+    for kernel in ["turned", "rests"] {
+        let text = stage(&program, kernel, [64, 1, 1], Output::Optimised);
+        assert!(!text.contains("masked.scatter"), "{text}");
+    }
+    let (w, h) = (12, 32);
+    let input = random(w * h, 3);
+    let by: Vec<i32> = (0..(w * h) as i32).map(|i| i % 7 - 3).collect();
+    let (out, rests) = (vec![0.0_f32; w * h], vec![0_i32; w * h]);
+    let mut launch = Launch::new([w * h, 1, 1], [64, 1, 1]);
+    launch.value(w as i32);
+    launch.value(h as i32);
+    launch.memory(&input);
+    launch.memory(&out);
+    launch.run(&program, "turned");
+    let mut launch = Launch::new([w * h, 1, 1], [64, 1, 1]);
+    launch.memory(&by);
+    launch.memory(&rests);
+    launch.run(&program, "rests");
+    for i in 0..w * h {
+        assert_eq!(out[i].to_bits(), input[i % w * h + i / w].to_bits(), "{i}");
+        // A division by zero gives some number.
+        if by[i] != 0 {
+            assert_eq!(rests[i], i as i32 % by[i] + by[i], "{i}");
+        }
+    }
+}
+
 /// True if the processor gathers vectors of sixteen words.
 fn has_gathers() -> bool {
     #[cfg(target_arch = "x86_64")]

@@ -213,6 +213,7 @@ functions! {
     LLVMConstPointerNull(of: Type) -> Value;
     LLVMMDNodeInContext2(context: Context, operands: *const Metadata, count: usize) -> Metadata;
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;
+    LLVMGetReturnType(of: Type) -> Type;
     LLVMConstNull(of: Type) -> Value;
     LLVMConstAllOnes(of: Type) -> Value;
     LLVMConstVector(values: *const Value, count: c_uint) -> Value;
@@ -363,6 +364,7 @@ pub(crate) mod op {
 
 /// Kinds of types, as the C interface numbers them.
 pub(crate) mod kind {
+    pub(crate) const VOID: i32 = 0;
     pub(crate) const HALF: i32 = 1;
     pub(crate) const FLOAT: i32 = 2;
     pub(crate) const DOUBLE: i32 = 3;

@@ -99,6 +99,7 @@ pub(super) fn read(
     division::make_safe(context, module);
     half::of_doubles(context, module);
     library::link(context, module, tools, folder, reading.is_wide)?;
+    mark_known(context, module);
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);
@@ -162,6 +163,19 @@ pub(super) fn read(
     };
     let bitcode = llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec();
     Ok((answer, bitcode))
+}
+
+/// Says of what every work-item has at hand that it is a number or an address. Divisions would be of another one than addresses
+/// otherwise, of which nothing is known.
+fn mark_known(context: Context, module: Module) {
+    let known = LLVMCreateEnumAttribute(context, attribute_kind("noundef"), 0);
+    for function in module.functions() {
+        let of = LLVMGetReturnType(LLVMGlobalGetValueType(function));
+        let is_given = LLVMIsDeclaration(function) != 0 && function.name().starts_with("__q_");
+        if is_given && of.kind() != kind::VOID {
+            LLVMAddAttributeAtIndex(function, 0, known);
+        }
+    }
 }
 
 /// A module in which images are pointers and samplers numbers, as the built-in functions have them.
