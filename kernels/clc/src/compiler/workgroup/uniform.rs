@@ -30,6 +30,8 @@ pub(super) enum Alone {
     Left,
     /// It fetches numbers from where each has its own, and does little with them.
     Fetches,
+    /// Each goes along a row of its own, of which vectors may be made.
+    Rows,
     /// They stop in it, or at its ends, for another reason.
     Stops,
 }

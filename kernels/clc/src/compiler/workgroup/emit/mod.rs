@@ -20,7 +20,7 @@ mod strips;
 use self::apart::Apart;
 pub(super) use self::apart::are_apart;
 use self::loops::Counted;
-use super::access::{Registers, cyclic, widest_vectors};
+use super::access::{Registers, cyclic, goes_along_rows, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
 use super::notes::Notes;
@@ -579,9 +579,17 @@ impl Emitter {
         let loops = graph.loops();
         let mut differs = Divergence::of(graph, &loops);
         let are_apart = apart::are_apart(graph, &differs);
+        let is_innermost = |of: &&Loop| {
+            let mut others = loops.iter().filter(|other| other.header != of.header);
+            !others.any(|other| of.nodes[other.header])
+        };
+        let along = loops.iter().filter(is_innermost).filter(|of| {
+            differs.goes_together(graph, of) && goes_along_rows(graph, of, &differs, self.layout)
+        });
+        let rows: BTreeSet<usize> = along.map(|of| of.header).collect();
         let mut cuts = match are_apart {
             true => apart::cuts(graph),
-            false => cuts(graph, &loops, &differs),
+            false => cuts(graph, &loops, &differs, &rows),
         };
         if are_apart {
             differs = Divergence::apart(graph);
@@ -594,6 +602,10 @@ impl Emitter {
         let together = loops.iter().filter(|_| !are_apart);
         for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
+            if rows.contains(&of.header) {
+                alone.insert(of.header, Alone::Rows);
+                continue;
+            }
             let common = Common::of(graph, of, &differs, &variables);
             let meeting = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side);
             let after = match meeting {
@@ -778,7 +790,12 @@ fn is_atomic(access: Value) -> bool {
 }
 
 /// Where all work-items of a group, or of a strip, stop.
-fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize, usize), Cut> {
+fn cuts(
+    graph: &Graph,
+    loops: &[Loop],
+    differs: &Divergence,
+    rows: &BTreeSet<usize>,
+) -> BTreeMap<(usize, usize), Cut> {
     let mut cuts = BTreeMap::new();
     let is_barrier = |at: &usize| graph.stops(*at);
     let reached = graph.reached();
@@ -792,6 +809,9 @@ fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize,
             continue;
         }
         let has_barrier = (0..graph.nodes.len()).any(|at| of.nodes[at] && is_barrier(&at));
+        if !has_barrier && rows.contains(&of.header) {
+            continue;
+        }
         let cut = if has_barrier { Cut::Outer } else { Cut::Inner };
         let mut add = |from: usize, to: usize| {
             let known: &mut Cut = cuts.entry((from, to)).or_insert(cut);

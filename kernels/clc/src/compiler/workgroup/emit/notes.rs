@@ -286,6 +286,7 @@ fn because(why: Alone) -> String {
         Alone::Fetches => {
             "it does little with what each fetches from a place of its own, and vectors of that are no faster".to_owned()
         }
+        Alone::Rows => "each goes along a row of its own, so vectors are of turns".to_owned(),
         Alone::Stops => "they leave it at different times, and stop in it or at its ends".to_owned(),
         Alone::Instruction(one) => {
             let at = line(one).map_or_else(String::new, |line| format!(" in line {line}"));
