@@ -2,7 +2,9 @@
 
 use crate::child;
 use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};
-use crate::compiler::{Answer, Output, Request, Scratch, clang_for, receive, send, text_for};
+use crate::compiler::{
+    Answer, Output, Reading, Request, Scratch, clang_for, receive, send, text_for,
+};
 use crate::metadata::{KernelInfo, Layout};
 use crate::spirv::SpirV;
 use quipu_device_queue::disk::{self, Key};
@@ -202,25 +204,25 @@ impl Described {
     }
 }
 
-/// What the compiler says of a text, of which kernels are wanted for launches with wide offsets or for others.
+/// What the compiler says of a text.
 pub(crate) fn describe(
     source: &str,
     options: &[String],
-    is_wide: bool,
+    reading: Reading,
 ) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let whole = || match is_whole(source) {
         true => Some(source.to_owned()),
         false => preprocessed(tools, source, None, options),
     };
-    let said = format!("{options:?} {is_wide}");
+    let said = format!("{options:?} {reading:?}");
     let key = || whole().map(|text| Key::new(identity(tools), &said, text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
         options: options.to_vec(),
         library: cache_folder(),
-        is_wide,
+        reading,
     };
     Described::of(ask_unchanged(key, &request)?)
 }
@@ -333,14 +335,14 @@ fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
 }
 
 /// What [`describe`] says, of a program that is bitcode.
-pub(crate) fn read(bitcode: &[u8], is_wide: bool) -> Result<Described, ClcError> {
+pub(crate) fn read(bitcode: &[u8], reading: Reading) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let request = Request::Read {
         tools: tools.clone(),
         library: cache_folder(),
-        is_wide,
+        reading,
     };
-    let key = Key::new(identity(tools), &format!("read {is_wide}"), bitcode);
+    let key = Key::new(identity(tools), &format!("read {reading:?}"), bitcode);
     Described::of(ask(Some(&key), &request, bitcode)?)
 }
 

@@ -13,6 +13,7 @@
 //! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
 //! | `client` | starts that process, and keeps on disk what it makes |
 //! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
+//! | `command` | the command line of `quipu-clc` |
 //! | `description` | programs that are read for a device, here or by its driver |
 //! | `includes` | texts with the files that they include, for compilers elsewhere |
 //! | `options` | options of compilers |
@@ -27,6 +28,7 @@
 
 mod child;
 mod client;
+mod command;
 mod compiler;
 #[cfg(feature = "core")]
 mod description;
@@ -45,6 +47,7 @@ mod spirv;
 pub use client::{
     ClcError, compiler_program, has_half, is_available, kernels_there, set_compiler, takes_spirv,
 };
+pub use command::run_command;
 pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
 #[cfg(feature = "core")]
 pub use description::{describe, describe_by_driver, describe_parts};

@@ -13,7 +13,9 @@
 //! | `program` | clang's output, inlined: kernels and what is known of them |
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
+//! | `remarks` | what LLVM says of the loops over work-items |
 //! | `neighbours` | gathers that ask whether one read does |
+//! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
 //! | `division` | whole numbers that are divided many at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
@@ -36,6 +38,8 @@ mod object;
 mod print;
 mod program;
 mod ptx;
+mod remarks;
+mod structures;
 pub(crate) mod tools;
 mod translate;
 mod variables;
@@ -44,7 +48,7 @@ mod workgroup;
 
 pub(crate) use object::Scratch;
 pub use program::{NO_HALF, NO_IMAGES};
-pub(crate) use program::{clang_for, text_for};
+pub(crate) use program::{TEXT_NAME, clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
 pub(crate) use workgroup::{ENTRY, NUMBERS, place_of_arguments};
 
@@ -66,8 +70,7 @@ pub(crate) enum Request {
         options: Vec<String>,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
-        /// For launches whose offset has more than 31 bits.
-        is_wide: bool,
+        reading: Reading,
     },
     /// Make bitcode of a text that is to be linked with others.
     Unit {
@@ -86,8 +89,7 @@ pub(crate) enum Request {
         tools: Tools,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
-        /// For launches whose offset has more than 31 bits.
-        is_wide: bool,
+        reading: Reading,
     },
     /// Make the variables that the kernels of a program share, as a shared object; the bitcode of the program, which was read,
     /// follows the request.
@@ -110,6 +112,24 @@ pub(crate) enum Request {
     },
 }
 
+/// How a program is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reading {
+    /// For launches whose offset has more than 31 bits.
+    pub(crate) is_wide: bool,
+    /// With the lines and names that the text has: what [`Output::Explanation`] tells of.
+    pub(crate) keeps_lines: bool,
+}
+
+impl Reading {
+    /// What clang is told.
+    fn with_options(self, mut options: Vec<String>) -> Vec<String> {
+        let names = self.keeps_lines.then_some("-fno-discard-value-names");
+        options.extend(names.map(str::to_owned));
+        options
+    }
+}
+
 /// What a compilation gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
@@ -121,6 +141,8 @@ pub enum Output {
     Optimised,
     /// Assembly.
     Assembly,
+    /// Sentences about what the passes and the optimiser have done, and what not, by lines of the program's text.
+    Explanation,
 }
 
 /// What the compiler answers; bytes follow it: bitcode or an object.
@@ -227,10 +249,11 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             source,
             options,
             library,
-            is_wide,
+            reading,
         } => {
+            let options = reading.with_options(options);
             let (text, warnings) = program::clang(&tools, &source, None, &options)?;
-            program::read(&tools, &text, library.as_deref(), is_wide, warnings)
+            program::read(&tools, &text, library.as_deref(), reading, warnings)
         }
         Request::Unit {
             tools,
@@ -249,8 +272,8 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
         Request::Read {
             tools,
             library,
-            is_wide,
-        } => program::read(&tools, bitcode, library.as_deref(), is_wide, String::new()),
+            reading,
+        } => program::read(&tools, bitcode, library.as_deref(), reading, String::new()),
         Request::Variables { tools } => {
             Ok((Answer::Variables, object::variables(&tools, bitcode)?))
         }

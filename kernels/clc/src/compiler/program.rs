@@ -11,7 +11,8 @@ use super::tools::Tools;
 use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
 use super::workgroup::{BARRIER, MEETING};
 use super::{
-    Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup,
+    Answer, Fault, Reading, division, half, library, llvm, object, print, variables, words,
+    workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,12 +72,12 @@ fn definitions(module: Module) -> BTreeSet<String> {
     shown.map(Value::name).collect()
 }
 
-/// Reads a program that is bitcode of `spir64`; a wide one for launches with wide offsets.
+/// Reads a program that is bitcode of `spir64`.
 pub(super) fn read(
     tools: &Tools,
     bitcode: &[u8],
     folder: Option<&Path>,
-    is_wide: bool,
+    reading: Reading,
     warnings: String,
 ) -> Result<(Answer, Vec<u8>), Fault> {
     object::load_llvm(tools, object::Step::Read)?;
@@ -97,7 +98,8 @@ pub(super) fn read(
     print::lower(context, module);
     division::make_safe(context, module);
     half::of_doubles(context, module);
-    library::link(context, module, tools, folder, is_wide)?;
+    library::link(context, module, tools, folder, reading.is_wide)?;
+    mark_known(context, module);
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);
@@ -105,9 +107,10 @@ pub(super) fn read(
     make_inline(context, module, &names);
     // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to be carried from one place
     // to another ("partial redundancies"): another barrier may lie between.
+    module.run("always-inline,globaldce,function(sroa,early-cse)", machine)?;
+    half::of_whole_numbers(context, module);
     module.run(
-        "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,sroa,\
-         loop-mssa(loop-rotate),loop(indvars))",
+        "function(instcombine<no-verify-fixpoint>,simplifycfg,sroa,loop-mssa(loop-rotate),loop(indvars))",
         machine,
     )?;
     for function in module.functions() {
@@ -116,15 +119,23 @@ pub(super) fn read(
             words::of_vectors(context, function);
         }
     }
+    module.run("function(loop(indvars,loop-unroll-full))", machine)?;
+    let layout = LLVMCreateTargetDataLayout(machine);
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            workgroup::choose(context, function, layout);
+        }
+    }
     module.run(
-        "function(loop(indvars,loop-unroll-full),sroa,scalarizer,\
+        "function(sroa,scalarizer,\
          instcombine<no-verify-fixpoint>,early-cse<memssa>,gvn<no-pre;no-load-pre>,simplifycfg,adce),\
          cgscc(function-attrs),globaldce",
         machine,
     )?;
     refuse_unknown(module)?;
-    LLVMStripModuleDebugInfo(module);
-    let layout = LLVMCreateTargetDataLayout(machine);
+    if !reading.keeps_lines {
+        LLVMStripModuleDebugInfo(module);
+    }
     let shared = variables::of(module);
     variables::refuse_addresses(module, &shared)?;
     let mut infos = Vec::new();
@@ -152,6 +163,19 @@ pub(super) fn read(
     };
     let bitcode = llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec();
     Ok((answer, bitcode))
+}
+
+/// Says of what every work-item has at hand that it is a number or an address. Divisions would be of another one than addresses
+/// otherwise, of which nothing is known.
+fn mark_known(context: Context, module: Module) {
+    let known = LLVMCreateEnumAttribute(context, attribute_kind("noundef"), 0);
+    for function in module.functions() {
+        let of = LLVMGetReturnType(LLVMGlobalGetValueType(function));
+        let is_given = LLVMIsDeclaration(function) != 0 && function.name().starts_with("__q_");
+        if is_given && of.kind() != kind::VOID {
+            LLVMAddAttributeAtIndex(function, 0, known);
+        }
+    }
 }
 
 /// A module in which images are pointers and samplers numbers, as the built-in functions have them.
@@ -268,6 +292,9 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
+/// What clang calls a program's text, in what it says and where it notes lines.
+pub(crate) const TEXT_NAME: &str = "program";
+
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
 /// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
@@ -286,7 +313,7 @@ pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let enabled: String = enabled.collect();
     // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-    format!("{enabled}#line 1 \"program\"\n{source}")
+    format!("{enabled}#line 1 \"{TEXT_NAME}\"\n{source}")
 }
 
 /// Has clang make bitcode of a text; and what it warns of. The text is in a file, or is `source`.
