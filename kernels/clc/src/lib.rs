@@ -45,7 +45,8 @@ mod run;
 mod spirv;
 
 pub use client::{
-    ClcError, compiler_program, has_half, is_available, kernels_there, set_compiler, takes_spirv,
+    ClcError, compiler_program, has_half, is_available, kernels_there, limit_compiler,
+    set_compiler, takes_spirv,
 };
 pub use command::run_command;
 pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
@@ -55,8 +56,9 @@ pub use image::Image;
 pub use includes::with_includes;
 pub use metadata::{
     Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
+    interned,
 };
-pub use options::{checked_options, has_uniform_groups};
+pub use options::{checked_options, has_uniform_groups, with_named_files};
 pub use output::print_for_kernels;
 pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};

@@ -47,8 +47,9 @@ impl Unit {
         options: &str,
         headers: &[(String, String)],
     ) -> Result<Self, ClcError> {
-        let options = options::options(options)?;
-        let (bitcode, warnings) = client::unit(source, &options, headers)?;
+        let (source, options) = options::with_named_files(source, options);
+        let options = options::options(&options)?;
+        let (bitcode, warnings) = client::unit(&source, &options, headers)?;
         Ok(Self { bitcode, warnings })
     }
 
@@ -142,10 +143,12 @@ impl Program {
     /// # Errors
     /// What clang says of the text; if an option is none; if the machine has no compiler.
     pub fn new(source: &str, options: &str) -> Result<Self, ClcError> {
-        let words = options::options(options)?;
-        let described = client::describe(source, &words, Reading::default())?;
+        let (source, options) = options::with_named_files(source, options);
+        let words = options::options(&options)?;
+        let described = client::describe(&source, &words, Reading::default())?;
         // The files may be others when it is read again. Where they are too many together, they are left to the compiler.
-        let source = with_includes(source, options, &[]).unwrap_or_else(|_| source.to_owned());
+        let included = with_includes(&source, &options, &[]);
+        let source = included.unwrap_or_else(|_| source.into_owned());
         let origin = Origin::Text {
             source,
             options: words,

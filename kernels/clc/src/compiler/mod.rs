@@ -60,6 +60,14 @@ use std::path::PathBuf;
 
 use tools::Tools;
 
+/// A request, and what the compiler may take for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked<R> {
+    /// Seconds of a processor's time, of this process and of each program that it starts.
+    pub(crate) seconds: u64,
+    pub(crate) request: R,
+}
+
 /// What is asked of the compiler.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -165,6 +173,8 @@ pub(crate) enum Answer {
     Ptx,
     /// The text is at fault, and so what clang says of it.
     Refused(String),
+    /// A program that the compiler has started was ended by a signal.
+    Ended(String),
     /// Something else went wrong.
     Failed(String),
 }
@@ -173,6 +183,8 @@ pub(crate) enum Answer {
 pub(crate) enum Fault {
     /// The program's text is at fault.
     Refused(String),
+    /// A program was ended by a signal, as those are that take more than they may.
+    Ended(String),
     /// Something else is.
     Failed(String),
 }
@@ -218,20 +230,24 @@ pub(crate) fn receive<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(T, &[
 /// output. True if it could.
 #[must_use]
 pub fn serve_compiler() -> bool {
-    limit();
+    limit(&[(Limited::Memory, MOST_BYTES), (Limited::Remains, 0)]);
     restrict();
     child::wait_for_own();
     let mut bytes = Vec::new();
     if std::io::stdin().lock().read_to_end(&mut bytes).is_err() {
         return false;
     }
-    let answer = match receive::<Request>(&bytes) {
-        Some((request, bitcode)) => answer(request, bitcode),
+    let answer = match receive::<Asked<Request>>(&bytes) {
+        Some((Asked { seconds, request }, bitcode)) => {
+            limit(&[(Limited::Time, seconds)]);
+            answer(request, bitcode)
+        }
         None => Err(Fault::Failed("the request is not one".to_owned())),
     };
     let (answer, bytes) = answer.unwrap_or_else(|fault| {
         let answer = match fault {
             Fault::Refused(text) => Answer::Refused(text),
+            Fault::Ended(text) => Answer::Ended(text),
             Fault::Failed(text) => Answer::Failed(text),
         };
         (answer, Vec::new())
@@ -297,19 +313,32 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
     }
 }
 
+/// Bytes of memory that the compiler may take, and each program that it starts.
+pub(crate) const MOST_BYTES: u64 = 8 << 30;
+
+/// What is limited.
+#[derive(Clone, Copy)]
+enum Limited {
+    /// Bytes of addresses.
+    Memory,
+    /// Bytes of what is kept of a process that crashes.
+    Remains,
+    /// Seconds of a processor's time.
+    Time,
+}
+
 /// Bounds what a text can make the compiler and the programs that it starts take.
 #[cfg(unix)]
-fn limit() {
-    const SECONDS: u64 = 120;
-    const BYTES: u64 = 8 << 30;
-    for (what, most) in [
-        (libc::RLIMIT_CPU, SECONDS),
-        (libc::RLIMIT_AS, BYTES),
-        (libc::RLIMIT_CORE, 0),
-    ] {
+fn limit(limits: &[(Limited, u64)]) {
+    for (what, most) in limits {
+        let what = match what {
+            Limited::Memory => libc::RLIMIT_AS,
+            Limited::Remains => libc::RLIMIT_CORE,
+            Limited::Time => libc::RLIMIT_CPU,
+        };
         let limit = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
+            rlim_cur: *most,
+            rlim_max: *most,
         };
         // SAFETY: a whole structure; a limit that cannot be set leaves the one that was.
         unsafe { libc::setrlimit(what, &raw const limit) };
@@ -317,7 +346,7 @@ fn limit() {
 }
 
 #[cfg(not(unix))]
-fn limit() {}
+fn limit(_limits: &[(Limited, u64)]) {}
 
 /// Takes from this process, and from the programs that it starts, the calls of the system that no compilation needs, the network's
 /// among them. A kernel that cannot do that leaves the limits, and within a node's session that session's sandbox.
