@@ -139,7 +139,8 @@ mod view;
 mod warp;
 
 pub use accelerator::{
-    Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, Measured, Thread, Threads,
+    Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, GridAccelerator, Measured,
+    Thread, Threads,
 };
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
@@ -188,7 +189,7 @@ pub mod __macro {
     pub use crate::level::Level;
     pub use crate::shared::turned;
     pub use crate::stencil_loops::{Neighbours, Pieces};
-    pub use crate::{Accelerator, BlockAccelerator};
+    pub use crate::{Accelerator, BlockAccelerator, GridAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError,
         LaunchBounds, Own, Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,

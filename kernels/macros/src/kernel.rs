@@ -17,7 +17,7 @@ use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    AcceleratorParameter, Parameter, Passing, accelerator, check_generics, handle,
+    AcceleratorParameter, Parameter, Passing, Waits, accelerator, check_generics, handle,
     has_other_dimensions, kind, make_native, parameters, with_data_bounds, with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
@@ -135,7 +135,7 @@ fn written(
         ));
     };
     let is_block = signature.asyncness.is_some();
-    if acc.has_barriers != is_block {
+    if (acc.waits != Waits::ForNone) != is_block {
         let words = if is_block {
             refuse::ASYNC
         } else {
@@ -437,10 +437,15 @@ impl Kernel<'_> {
                     quote!((#(<#types as #krate::__macro::emit::SharedParameter>::array(self.lengths[#numbers]),)*)),
                 )
             };
+            let waits_for_grid = (acc.waits == Waits::ForGrid).then(|| {
+                quote!(
+                    const WAITS_FOR_GRID: bool = true;
+                )
+            });
             let in_phases = match self.method {
                 // Its body says `self`.
                 Some(_) => None,
-                None if is_refused => None,
+                None if is_refused || acc.waits == Waits::ForGrid => None,
                 None => phases(krate, item, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {
@@ -466,12 +471,14 @@ impl Kernel<'_> {
 
                     const IS_WRITTEN: bool = true;
 
+                    #waits_for_grid
+
                     fn shared(&self, _: &#krate::__macro::WorkDivision<#dimensions>) -> Self::Shared {
                         #shared_value
                     }
 
                     #[inline(always)]
-                    fn run<'t, __Acc: #krate::__macro::BlockAccelerator<#dimensions>>(
+                    fn run<'t, __Acc: #krate::__macro::GridAccelerator<#dimensions>>(
                         &self,
                         acc: &'t __Acc,
                         (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,

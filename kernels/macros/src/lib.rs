@@ -80,7 +80,8 @@ use proc_macro::TokenStream;
 /// `#[shared(length, unsafe(uninit))]` leaves a shared array as it is when a block begins: the kernel writes each element
 /// before it reads it.
 ///
-/// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
+/// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier. One with barriers of
+/// the whole grid takes a `&impl GridAccelerator<D>`.
 ///
 /// # Methods
 ///

@@ -310,6 +310,7 @@ impl<const D: usize> Sketch<D> {
         __method_has_clock = Clock;
         __method_has_system_scope = SystemScope;
         __method_has_device_fence = DeviceFence;
+        __method_has_grid_barrier = GridBarrier;
     }
 
     fences! {
