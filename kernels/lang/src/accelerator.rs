@@ -24,6 +24,7 @@ use std::time::Instant;
 use crate::barrier::{Barrier, Port, Turns};
 use crate::check;
 use crate::division::WorkDivision;
+use crate::emit::ValueParameter;
 use crate::extent::{Extent, Vector};
 use crate::number::Scalar;
 use crate::region::{Indices, Region};
@@ -496,7 +497,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { exchange.await.ballot }
     }
 
-    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active.
+    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active. A value is a number,
+    /// or an array or struct of numbers.
     ///
     /// ```
     /// # use quipu_kernel::BlockAccelerator;
@@ -512,7 +514,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// ```
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle<T: Scalar>(&self, value: T, lane: u32) -> impl Future<Output = T> {
+    fn warp_shuffle<T: ValueParameter>(&self, value: T, lane: u32) -> impl Future<Output = T> {
         let from = lane % self.warp_size();
         shuffle(self.port(), Location::caller(), value, Some(from))
     }
@@ -520,7 +522,11 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane so many below; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_up<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_up<T: ValueParameter>(
+        &self,
+        value: T,
+        distance: u32,
+    ) -> impl Future<Output = T> {
         let from = self.lane().checked_sub(distance);
         shuffle(self.port(), Location::caller(), value, from)
     }
@@ -528,7 +534,11 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane so many above; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_down<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_down<T: ValueParameter>(
+        &self,
+        value: T,
+        distance: u32,
+    ) -> impl Future<Output = T> {
         let from = self.lane().saturating_add(distance);
         let from = (from < self.warp_size()).then_some(from);
         shuffle(self.port(), Location::caller(), value, from)
@@ -537,7 +547,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane whose number differs in these bits; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_xor<T: Scalar>(&self, value: T, bits: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_xor<T: ValueParameter>(&self, value: T, bits: u32) -> impl Future<Output = T> {
         let from = self.lane() ^ bits;
         let from = (from < self.warp_size()).then_some(from);
         shuffle(self.port(), Location::caller(), value, from)
