@@ -21,6 +21,7 @@ use crate::signature::{
     has_other_dimensions, kind, make_native, parameters, with_data_bounds, with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
+use crate::written_first::is_written_first;
 
 /// The lints that are allowed in the written code: rustc and clippy have looked at the user's own.
 pub(crate) fn allowances() -> TokenStream {
@@ -695,7 +696,7 @@ impl Kernel<'_> {
                     } else {
                         quote!(__quipu::ir::SharedLength::Launch)
                     };
-                    let shared = match parameter.is_uninitialised {
+                    let shared = match is_uninitialised {
                         true => quote!(shared_uninitialised),
                         false => quote!(shared),
                     };
@@ -723,6 +724,8 @@ impl Kernel<'_> {
                 #declared
                 let _: __quipu::Expr<()> = #body;
             })
+                    let is_uninitialised = parameter.is_uninitialised
+                        || is_written_first(&item.block, &parameter.name, length, acc);
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | `closure.rs` | `kernel_closure!`, as a method of a struct of its values |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
+//! | `written_first.rs` | shared arrays that devices need not set to zero |
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs`, `passed.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
@@ -47,6 +48,7 @@ mod scope;
 mod signature;
 mod statement;
 mod stencil_loops;
+mod written_first;
 
 use proc_macro::TokenStream;
 
