@@ -183,7 +183,7 @@ pub mod __macro {
     pub use crate::__optimised as optimised;
     pub use crate::__unoptimised as unoptimised;
     pub use crate::emit;
-    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
+    pub use crate::entry::{ByValue, Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::launch::compiled_here;
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;

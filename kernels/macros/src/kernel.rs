@@ -1,7 +1,7 @@
 //! `#[kernel]` functions.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType, Type,
@@ -275,7 +275,12 @@ impl Kernel<'_> {
         let (krate, dimensions) = (self.krate, &self.acc.dimensions);
         let partitions = self.passed().map(|parameter| {
             let of = with_lifetimes(&parameter.user_type);
-            quote_spanned!(of.span()=> <#of as #krate::__macro::Parameter<#dimensions>>::Partition)
+            match parameter.passing {
+                Passing::Value => quote_spanned!(of.span()=> #krate::__macro::ByValue<#of>),
+                _ => {
+                    quote_spanned!(of.span()=> <#of as #krate::__macro::Parameter<#dimensions>>::Partition)
+                }
+            }
         });
         quote!((#(#partitions,)*))
     }
@@ -320,21 +325,45 @@ impl Kernel<'_> {
             0,
             GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
         );
-        let generics = &generics.params;
-        let inputs = self
+        // A caller of a kernel without generics of its own names none, so the arguments' types can be some: rustc then looks
+        // once, where the call is used, whether they can be passed. A caller may give a generic kernel its generics.
+        let is_plain = generics.params.len() == 1 && self.ignored.is_empty();
+        let is_plain = is_plain && self.passed().all(|parameter| parameter.variable.is_none());
+        let types: Vec<_> = self
             .passed()
-            .filter(|parameter| parameter.variable.is_none());
-        let inputs = inputs.map(|parameter| {
+            .enumerate()
+            .map(|(at, parameter)| match parameter.passing {
+                Passing::Value => with_lifetimes(&parameter.user_type).into_token_stream(),
+                _ => format_ident!("__Argument{at}").into_token_stream(),
+            })
+            .collect();
+        let inputs = self.passed().zip(&types);
+        let inputs = inputs.filter(|(parameter, _)| parameter.variable.is_none());
+        let inputs = inputs.map(|(parameter, argument)| {
             let name = &parameter.name;
             let of = with_lifetimes(&parameter.user_type);
             match parameter.passing {
                 Passing::Value if is_this(name) => quote!(self),
                 Passing::Value => quote!(#name: #of),
+                _ if is_plain => quote!(#name: #argument),
                 _ => quote_spanned!(of.span()=>
                     #name: impl #krate::__macro::Pass<#lifetime, <#of as #krate::__macro::Parameter<#dimensions>>::Partition, #dimensions>
                 ),
             }
         });
+        let partitions = self.partitions();
+        let (generics, arguments) = if is_plain {
+            let memory = self.passed().zip(&types);
+            let memory =
+                memory.filter(|(parameter, _)| !matches!(parameter.passing, Passing::Value));
+            let memory = memory.map(|(_, argument)| argument);
+            (quote!(#(#memory),*), quote!((#(#types,)*)))
+        } else {
+            let generics = &generics.params;
+            let arguments =
+                quote!(impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>);
+            (quote!(#generics), arguments)
+        };
         let ignored = self.ignored.iter();
         let inputs = inputs.chain(ignored.map(|name| quote!(#name: impl ::core::marker::Sized)));
         let names = self.passed().map(|parameter| match &parameter.name {
@@ -348,14 +377,13 @@ impl Kernel<'_> {
             Some(method) => &method.function.sig.ident,
             None => name,
         };
-        let partitions = self.partitions();
         quote_spanned! {name.span()=>
             #(#attributes)*
             #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::multiple_bound_locations)]
             #[inline]
             #visibility fn #called<#generics>(#(#inputs),*) -> #krate::__macro::Call<
                 #name #type_generics,
-                impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>,
+                #arguments,
                 #dimensions,
             > #where_clause {
                 #krate::__macro::Call::new((#(#names,)*))
@@ -691,6 +719,8 @@ impl Kernel<'_> {
                     quote_spanned!(name.span()=> <#of as __quipu::Declared>::declare(#text))
                 }
                 Passing::Shared(length) => {
+                    let is_uninitialised = parameter.is_uninitialised
+                        || is_written_first(&item.block, &parameter.name, length, acc);
                     let length = if writer.is_constant(length) {
                         quote!(__quipu::ir::SharedLength::Fixed((#length) as u64))
                     } else {
@@ -724,8 +754,6 @@ impl Kernel<'_> {
                 #declared
                 let _: __quipu::Expr<()> = #body;
             })
-                    let is_uninitialised = parameter.is_uninitialised
-                        || is_written_first(&item.block, &parameter.name, length, acc);
         }
     }
 }

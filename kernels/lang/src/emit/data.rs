@@ -169,10 +169,6 @@ pub trait KernelData: KernelValue {
     note = "instead of a tuple write a `#[repr(C)]` struct with `#[derive(KernelData)]`, or pass each of its values"
 )]
 pub trait ValueParameter: KernelValue {
-    /// Itself. rustc says once that a type is no `ValueParameter`, and nothing of what is computed with this type.
-    #[doc(hidden)]
-    type Itself: KernelValue;
-
     /// True if these bytes, as many as it has, are a value of it.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
@@ -198,8 +194,6 @@ pub trait ValueParameter: KernelValue {
 }
 
 impl<T: KernelData> ValueParameter for T {
-    type Itself = T;
-
     const WORDS: usize = <T as KernelData>::WORDS;
 
     fn is_value(bytes: &[u8]) -> bool {
@@ -235,8 +229,6 @@ macro_rules! one_word {
 }
 
 impl ValueParameter for usize {
-    type Itself = Self;
-
     one_word!();
 
     fn is_value(_: &[u8]) -> bool {
@@ -249,8 +241,6 @@ impl ValueParameter for usize {
 }
 
 impl ValueParameter for isize {
-    type Itself = Self;
-
     one_word!();
 
     fn is_value(_: &[u8]) -> bool {
