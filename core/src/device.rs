@@ -342,6 +342,12 @@ impl Device {
         self.0.driver.kernel_attributes(self.0.index, kernel)
     }
 
+    /// True if kernels there may have barriers between the blocks of a launch.
+    #[must_use]
+    pub fn has_grid_barrier(&self) -> bool {
+        self.0.driver.has_grid_barrier(self.0.index)
+    }
+
     /// True if kernels there have fences between the blocks of a launch.
     #[must_use]
     pub fn has_device_fence(&self) -> bool {

@@ -274,6 +274,12 @@ pub unsafe trait Driver: Router + Allocator + Send + Sync + 'static {
         true
     }
 
+    /// True if code that is compiled for a device may have barriers between the blocks of a launch, as native code may.
+    fn has_grid_barrier(&self, device: usize) -> bool {
+        let _ = device;
+        true
+    }
+
     /// The features that a device's own compiler has for kernels that are texts: the fewest, unless the driver knows
     /// more.
     fn text_features(&self, device: usize) -> TextFeatures {

@@ -1,6 +1,7 @@
 //! The devices: their properties, and the objects that are made when one is first used: its context and its streams. A
 //! program that only lists devices does not pay for them.
 
+use crate::grid_barrier::GridBarriers;
 use crate::mark::{Mark, Marker};
 use crate::native::{CallError, Called, Context, Event, Pinned, Stream, named, version};
 use crate::staging::Staging;
@@ -175,6 +176,8 @@ pub(crate) struct Live {
     /// The stream in which memory is allocated and zeroed, and of commands for which the enqueuing thread waits at once.
     pub(crate) service: Stream,
     pub(crate) staging: Arc<Staging>,
+    /// The words of barriers of the grid.
+    pub(crate) grid_barriers: Arc<GridBarriers>,
     /// Streams of large copies.
     copying: Mutex<Vec<Stream>>,
     /// The pool that memory comes from, if the device has pools.
@@ -257,6 +260,7 @@ impl Live {
             tracks: (0..TRACKS).map(track).collect::<Called<_>>()?,
             service: Stream::of(&context)?,
             staging: Staging::of(&context),
+            grid_barriers: GridBarriers::of(&context),
             copying: Mutex::default(),
             pool: pool_of(device)?,
             last_used: Default::default(),
@@ -378,6 +382,8 @@ pub struct Device {
     pub(crate) properties: DeviceProperties,
     /// Compute capability, as `90` for 9.0.
     pub(crate) capability: u32,
+    /// True if it can run all blocks of a launch at once, and says how many that may be.
+    launches_together: bool,
     /// The facts that compiled code depends on.
     pub(crate) build: String,
     live: OnceLock<Live>,
@@ -390,6 +396,10 @@ impl VendorDevice for Device {
 
     fn has_device_fence(&self) -> bool {
         true
+    }
+
+    fn has_grid_barrier(&self) -> bool {
+        self.launches_together
     }
 
     /// Those of programs that come as PTX.
@@ -555,6 +565,7 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
         handle,
         capability: narrow(major * 10 + minor),
         build: format!("CUDA {version}\n{}\nsm_{major}{minor}", properties.name),
+        launches_together: ask(A::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
         properties,
         live: OnceLock::new(),
     })

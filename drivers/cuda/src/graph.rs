@@ -552,11 +552,11 @@ impl<'a> Builder<'a> {
         };
         let (graph, context) = (self.definition.0, self.live.context.raw());
         let mut values = Values::default();
-        let record = launch.record(self.live)?;
-        let call = launch.call(record.as_ref(), &mut values)?;
+        let own = launch.own_memory(self.live)?;
+        let call = launch.call(&own, &mut values)?;
         let node = call.add(&mut values, graph, context, after)?;
-        if record.is_some() {
-            let fault = launch.fault(record);
+        if !own.is_empty() {
+            let fault = launch.fault(own);
             self.faults.push((self.nodes.len(), fault));
         }
         Ok(node)

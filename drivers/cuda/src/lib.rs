@@ -52,6 +52,7 @@ mod device;
 mod error;
 mod forward;
 mod graph;
+mod grid_barrier;
 mod host;
 mod mark;
 mod memory;

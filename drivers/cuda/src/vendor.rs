@@ -260,6 +260,14 @@ impl Vendor for Cuda {
         }
     }
 
+    fn most_blocks(&self, device: &Device, compiled: &Compiled, threads: u64) -> Option<u64> {
+        if !compiled.printed.grid_barriers {
+            return None;
+        }
+        // A launch that is refused for more blocks says so itself.
+        compiled.blocks_at_once(device, threads, 0).ok()
+    }
+
     fn reads_ahead(&self, compiled: &Compiled) -> bool {
         compiled.printed.reads_ahead
     }

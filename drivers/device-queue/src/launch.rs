@@ -114,6 +114,18 @@ pub(crate) fn one_element_each(
     }
 }
 
+/// Limits the blocks to so many, if the division was left to the device. Threads then have more elements.
+pub(crate) fn limit_blocks(passed: &mut Passed, most: u64) {
+    if !passed.automatic {
+        return;
+    }
+    let mut left = most.max(1);
+    for blocks in passed.blocks.iter_mut().rev() {
+        *blocks = (*blocks).min(left);
+        left /= (*blocks).max(1);
+    }
+}
+
 /// Limits the threads of blocks to the kernel's best number, if its division was left to the device
 /// and indices of the same width do. `fitting` gives that number for the number that is asked for.
 pub(crate) fn fit(
@@ -238,6 +250,8 @@ pub enum Value<'a> {
     SharedStart(usize),
     /// The kernel's fault record.
     Fault,
+    /// The words of the kernel's barriers of the grid.
+    GridBarrier,
 }
 
 /// The parameters of a launch, and its kernel.
@@ -327,6 +341,7 @@ impl Passing<'_> {
                 (numbers as u64 * width.bytes() == entry.size).then_some(Value::Division)
             }
             EntryKind::Fault => Some(Value::Fault),
+            EntryKind::GridBarrier => Some(Value::GridBarrier),
         };
         value.ok_or_else(|| mismatch(&entry.name))
     }
@@ -543,5 +558,24 @@ mod tests {
         assert_eq!(fit(&near, 1024), (vec![(1 << 31) / 4 - 1], vec![1]));
         let deep = divided(&[2, 2, 2, 2], &[1, 1, 1, 8]);
         assert_eq!(fit(&deep, 4).1, [1, 1, 1, 8]);
+    }
+
+    #[test]
+    fn blocks_are_limited_where_the_device_divides() {
+        for (blocks, most, expected) in [
+            (&[10, 20][..], 1000, [10, 20]),
+            (&[10, 20], 100, [5, 20]),
+            (&[10, 20], 30, [1, 20]),
+            (&[10, 20], 7, [1, 7]),
+            (&[10, 20], 0, [1, 1]),
+        ] {
+            let mut passed = divided(blocks, &[1, 1]);
+            limit_blocks(&mut passed, most);
+            assert_eq!(passed.blocks[..], expected);
+            passed = divided(blocks, &[1, 1]);
+            passed.automatic = false;
+            limit_blocks(&mut passed, most);
+            assert_eq!(passed.blocks[..], *blocks);
+        }
     }
 }

@@ -58,6 +58,11 @@ pub trait VendorDevice: Send + Sync + 'static {
         false
     }
 
+    /// True if kernels may have barriers between the blocks of a launch.
+    fn has_grid_barrier(&self) -> bool {
+        false
+    }
+
     /// The features of its compiler for kernels that are texts.
     fn text_features(&self) -> TextFeatures {
         TextFeatures::default()
@@ -371,6 +376,17 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     fn fitting_threads(&self, device: &Self::Device, compiled: &Self::Compiled, asked: u64) -> u64 {
         let _ = (device, compiled);
         asked
+    }
+
+    /// The most blocks, of so many threads each, of a kernel whose blocks have to run at once; `None` if they need not.
+    fn most_blocks(
+        &self,
+        device: &Self::Device,
+        compiled: &Self::Compiled,
+        threads: u64,
+    ) -> Option<u64> {
+        let _ = (device, compiled, threads);
+        None
     }
 
     /// True if a thread of a kernel best has several elements, as it reads them at once; by default it has.

@@ -92,6 +92,14 @@ impl Device {
         }
     }
 
+    /// True if kernels there can wait for all blocks of their launch
+    /// ([`GridAccelerator`](crate::kernels::GridAccelerator)). Processors and NVIDIA GPUs with CUDA can. A device of another
+    /// machine is asked at the first launch.
+    #[must_use]
+    pub fn has_grid_barrier(&self) -> bool {
+        self.0.has_grid_barrier()
+    }
+
     /// True if kernels there can order memory accesses of different blocks by
     /// [`fence_device`](crate::kernels::Accelerator::fence_device). All devices can but those of OpenCL whose
     /// language is 1.2, or 3.0 without that.

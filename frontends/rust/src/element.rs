@@ -24,8 +24,14 @@ use std::any::TypeId;
 /// let padded = context.allocate::<(u8, u32)>(4)?;
 /// # Ok(()) }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of a buffer's elements",
+    label = "its bytes are not known to be plain data",
+    note = "elements are numbers, `bool`, arrays of numbers, and structs and field-less enums with `#[repr(C)]` and the derives of bytemuck: `#[derive(Clone, Copy, bytemuck::NoUninit, bytemuck::AnyBitPattern, KernelData)]`"
+)]
 pub trait Element: NoUninit + CheckedBitPattern + Zeroable + Send + Sync {}
 
+#[diagnostic::do_not_recommend]
 impl<T: NoUninit + CheckedBitPattern + Zeroable + Send + Sync> Element for T {}
 
 /// True if any bits are a value of `T`: known as this is compiled.

@@ -264,8 +264,8 @@ pub mod prelude {
     };
     pub use quipu_kernel::{
         Accelerator, Atomically, Atomics, Block, BlockAccelerator, BlockKernel, Blocks, ByBlock,
-        ByElement, Elements, GlobalMut, GlobalRef, Grid, Kernel, KernelData, OwnBlock,
-        OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics, SharedRaw,
-        SharedRead, SharedWrite, Thread, Threads, device, kernel, kernel_closure,
+        ByElement, Elements, GlobalMut, GlobalRef, Grid, GridAccelerator, Kernel, KernelData,
+        OwnBlock, OwnBlockTile, OwnElements, OwnRows, OwnTile, RawMut, SharedArray, SharedAtomics,
+        SharedRaw, SharedRead, SharedWrite, Thread, Threads, device, kernel, kernel_closure,
     };
 }

@@ -825,6 +825,11 @@ impl FunctionBuilder {
         self.push(Statement::Barrier(self.location));
     }
 
+    /// Waits for the threads of the grid.
+    pub fn grid_barrier(&mut self) {
+        self.push(Statement::GridBarrier(self.location));
+    }
+
     // The end.
 
     /// The finished device function.

@@ -449,6 +449,8 @@ pub enum Property {
     SystemScope,
     /// Fences of [`Scope::Device`].
     DeviceFence,
+    /// [`Statement::GridBarrier`](crate::Statement::GridBarrier).
+    GridBarrier,
 }
 
 /// A joint operation of the threads of a warp.

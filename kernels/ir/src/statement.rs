@@ -121,6 +121,8 @@ pub enum Statement {
     /// Waits until every thread of the block is here. Memory accesses before it happen before those after it. With where
     /// the user wrote it.
     Barrier(Option<Location>),
+    /// Waits until every thread of the grid is here. Otherwise as [`Barrier`](Self::Barrier).
+    GridBarrier(Option<Location>),
     /// Orders memory accesses of this thread before it and after it, for the threads of the scope.
     Fence(Scope, FenceOrder),
     /// Fails the launch, with a message, if the condition is false; the thread goes on.
@@ -181,6 +183,7 @@ impl Statement {
             | Self::Break(_)
             | Self::Continue(_)
             | Self::Barrier(_)
+            | Self::GridBarrier(_)
             | Self::Fence(..) => Vec::new(),
         }
     }

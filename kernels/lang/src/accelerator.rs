@@ -24,6 +24,7 @@ use std::time::Instant;
 use crate::barrier::{Barrier, Port, Turns};
 use crate::check;
 use crate::division::WorkDivision;
+use crate::emit::ValueParameter;
 use crate::extent::{Extent, Vector};
 use crate::number::Scalar;
 use crate::region::{Indices, Region};
@@ -241,6 +242,12 @@ pub trait Accelerator<const D: usize> {
         true
     }
 
+    /// True if there are barriers of the grid ([`GridAccelerator`]), which OpenCL C lacks.
+    #[inline(always)]
+    fn has_grid_barrier(&self) -> bool {
+        true
+    }
+
     /// This thread's number in its warp.
     #[inline(always)]
     fn lane(&self) -> u32 {
@@ -445,8 +452,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// A vote says so without `unsafe`, but is a barrier itself: `acc.sync_block_threads_or(condition).await`.
     ///
     /// # Safety
-    /// It is the same for all these threads; where it decides about functions of a warp and no barriers, for those of each warp. If
-    /// it is not, and some do not come to a barrier for that, anything may happen on devices; natively the launch fails, as ever.
+    /// It is the same for all these threads; where it decides about functions of a warp and no barriers, for those of each warp;
+    /// and where it decides about barriers of the grid, for those of the grid. If it is not, and some do not come to a barrier for that, anything may happen on devices; natively the launch fails, as ever.
     #[inline(always)]
     #[must_use]
     unsafe fn assume_uniform<T: Scalar>(&self, value: T) -> T {
@@ -490,7 +497,8 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
         async move { exchange.await.ballot }
     }
 
-    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active.
+    /// The `value` of another lane, counted modulo the warp's size; its own where that is not active. A value is a number,
+    /// or an array or struct of numbers.
     ///
     /// ```
     /// # use quipu_kernel::BlockAccelerator;
@@ -506,7 +514,7 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// ```
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle<T: Scalar>(&self, value: T, lane: u32) -> impl Future<Output = T> {
+    fn warp_shuffle<T: ValueParameter>(&self, value: T, lane: u32) -> impl Future<Output = T> {
         let from = lane % self.warp_size();
         shuffle(self.port(), Location::caller(), value, Some(from))
     }
@@ -514,7 +522,11 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane so many below; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_up<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_up<T: ValueParameter>(
+        &self,
+        value: T,
+        distance: u32,
+    ) -> impl Future<Output = T> {
         let from = self.lane().checked_sub(distance);
         shuffle(self.port(), Location::caller(), value, from)
     }
@@ -522,7 +534,11 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane so many above; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_down<T: Scalar>(&self, value: T, distance: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_down<T: ValueParameter>(
+        &self,
+        value: T,
+        distance: u32,
+    ) -> impl Future<Output = T> {
         let from = self.lane().saturating_add(distance);
         let from = (from < self.warp_size()).then_some(from);
         shuffle(self.port(), Location::caller(), value, from)
@@ -531,9 +547,65 @@ pub trait BlockAccelerator<const D: usize>: Accelerator<D> {
     /// The `value` of the lane whose number differs in these bits; its own where there is none.
     #[inline(always)]
     #[track_caller]
-    fn warp_shuffle_xor<T: Scalar>(&self, value: T, bits: u32) -> impl Future<Output = T> {
+    fn warp_shuffle_xor<T: ValueParameter>(&self, value: T, bits: u32) -> impl Future<Output = T> {
         let from = self.lane() ^ bits;
         let from = (from < self.warp_size()).then_some(from);
         shuffle(self.port(), Location::caller(), value, from)
     }
+}
+
+/// One thread of a launch whose blocks can wait for each other: all of them run at the same time.
+///
+/// ```
+/// use quipu_kernel::{Atomics, GridAccelerator, OwnElements, WorkDivision, kernel};
+///
+/// /// Each element becomes the sum of all.
+/// #[kernel(crate = quipu_kernel)]
+/// async fn sum_of_all(acc: &impl GridAccelerator<1>, total: Atomics<u32>, mut y: OwnElements<u32>) {
+///     for (_, y) in y.each() {
+///         total.add(0, *y);
+///     }
+///     acc.sync_grid_threads().await;
+///     for (_, y) in y.each() {
+///         *y = total.load(0);
+///     }
+/// }
+///
+/// let (mut total, mut y) = (vec![0; 1], vec![1, 2, 3, 4]);
+/// sum_of_all(&mut total, &mut y).run(WorkDivision::new(2, 2, 1)?)?;
+/// assert_eq!(y, [10; 4]);
+/// # Ok::<(), quipu_kernel::KernelError>(())
+/// ```
+///
+/// Devices have room for a limited number of blocks at the same time, and refuse a launch of more. OpenCL C has no such
+/// barrier. Natively one thread of the operating system runs the whole launch.
+///
+/// A thread of a kernel whose blocks do not wait for each other has a [`BlockAccelerator`] only:
+///
+/// ```compile_fail,E0599
+/// # use quipu_kernel::BlockAccelerator;
+/// async fn run<A: BlockAccelerator<1>>(acc: &A) {
+///     acc.sync_grid_threads().await;
+/// }
+/// ```
+pub trait GridAccelerator<const D: usize>: BlockAccelerator<D> {
+    /// Waits until every thread of the grid is here. Memory accesses of all threads before it happen before those after it.
+    ///
+    /// Every thread of the grid must reach it, at the same place of the source, as those of a block do with the barriers of
+    /// a [`BlockAccelerator`]. So conditions around it must be the same for all threads of the grid: lengths, extents, passed
+    /// values, and elements of memory that is only read, at such an index.
+    #[inline(always)]
+    #[track_caller]
+    fn sync_grid_threads(&self) -> Barrier<'_, Self::Port> {
+        let turns = if self.waits_for_grid() {
+            Turns::GRID
+        } else {
+            Turns::FOREIGN
+        };
+        Barrier::new(self.port(), Location::caller(), turns, false)
+    }
+
+    /// True if all blocks of the launch are run together.
+    #[doc(hidden)]
+    fn waits_for_grid(&self) -> bool;
 }

@@ -141,6 +141,36 @@ pub enum KernelError {
         second: &'static Location<'static>,
     },
 
+    /// A block of a grid finished while another waits for it at a barrier of the grid.
+    #[error(
+        "{kernel}: work-group {group} waits at the barrier of the grid at {barrier} for work-group {finished}, which has finished; \
+         every thread of the grid must reach the same barriers of the grid"
+    )]
+    DivergentGrid {
+        /// The kernel's type.
+        kernel: &'static str,
+        /// The first work-group that has ended, counted in row-major order.
+        finished: u64,
+        /// The first work-group that waits.
+        group: u64,
+        /// The place at which it waits.
+        barrier: &'static Location<'static>,
+    },
+
+    /// Blocks of a grid wait at two different barriers of the grid.
+    #[error(
+        "{kernel}: work-groups wait at different barriers of the grid, work-group {} at {} and work-group {} at {}; every thread of \
+         the grid must reach the same barriers of the grid", groups[0], barriers[0], groups[1], barriers[1]
+    )]
+    MismatchedGrid {
+        /// The kernel's type.
+        kernel: &'static str,
+        /// Two work-groups, counted in row-major order.
+        groups: [u64; 2],
+        /// The places at which they wait.
+        barriers: [&'static Location<'static>; 2],
+    },
+
     /// A thread waits for something that is not one barrier of its block.
     #[error(
         "{kernel}: thread {thread} of work-group {group} awaits something that is not exactly one barrier of its block; a block \
@@ -271,6 +301,8 @@ impl From<KernelError> for quipu_scheduler::Error {
             },
             DivergentBarrier { .. }
             | MismatchedBarrier { .. }
+            | DivergentGrid { .. }
+            | MismatchedGrid { .. }
             | ForeignAwait { .. }
             | MismatchedWarp { .. }
             | DivergentWarp { .. }

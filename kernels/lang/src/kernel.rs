@@ -10,7 +10,7 @@
 
 use std::future::Future;
 
-use crate::accelerator::{Accelerator, BlockAccelerator};
+use crate::accelerator::{Accelerator, GridAccelerator};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::launch::Phases;
@@ -74,8 +74,11 @@ pub trait BlockKernel<const D: usize>: Send + Sync {
     /// Declares the memory that the threads of each block of such a launch share.
     fn shared(&self, division: &WorkDivision<D>) -> Self::Shared;
 
-    /// Runs one thread: write it as an `async fn`.
-    fn run<'t, A: BlockAccelerator<D>>(
+    /// True if threads wait at [barriers of the grid](GridAccelerator::sync_grid_threads).
+    const WAITS_FOR_GRID: bool = false;
+
+    /// Runs one thread: write it as an `async fn`. It may ask for a [`BlockAccelerator`](crate::BlockAccelerator) alone.
+    fn run<'t, A: GridAccelerator<D>>(
         &self,
         acc: &'t A,
         output: Own<'t, Self::Output, D>,

@@ -139,7 +139,8 @@ mod view;
 mod warp;
 
 pub use accelerator::{
-    Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, Measured, Thread, Threads,
+    Accelerator, Block, BlockAccelerator, Blocks, Elements, Grid, GridAccelerator, Measured,
+    Thread, Threads,
 };
 pub use atomics::{AtomicElement, AtomicInteger, Atomics, SharedAtomicArray, SharedAtomics};
 pub use barrier::{Barrier, Exchanged, Port, Site, Turns};
@@ -182,13 +183,13 @@ pub mod __macro {
     pub use crate::__optimised as optimised;
     pub use crate::__unoptimised as unoptimised;
     pub use crate::emit;
-    pub use crate::entry::{Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
+    pub use crate::entry::{ByValue, Call, Entry, LaunchShape, Parameter, Pass, PassAll, Shape};
     pub use crate::launch::compiled_here;
     pub use crate::launch::{Elements, Kept, LANES, Lanes, Phases, difference, product, sum};
     pub use crate::level::Level;
     pub use crate::shared::turned;
     pub use crate::stencil_loops::{Neighbours, Pieces};
-    pub use crate::{Accelerator, BlockAccelerator};
+    pub use crate::{Accelerator, BlockAccelerator, GridAccelerator};
     pub use crate::{
         AcceleratorLimits, BlockKernel, BlockScratch, GroupKernel, Kernel, KernelError,
         LaunchBounds, Own, Partition, Shared, SharedArray, View, WorkDivision, erase, erase_block,

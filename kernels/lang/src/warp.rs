@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::barrier::{Exchanged, Port, Site};
-use crate::number::Scalar;
+use crate::emit::ValueParameter;
 use crate::{BlockAccelerator, device};
 
 /// One thread's arrival at a warp function, and its wait for the others.
@@ -42,21 +42,30 @@ impl<P: Port> Future for Exchange<'_, P> {
     }
 }
 
-/// Exchanges a value with the lane that `from` gives; where there is none, the value stays.
+/// Exchanges a value with the lane that `from` gives; where there is none, the value stays. A value of several words is
+/// exchanged word by word.
 #[inline(always)]
-pub(crate) fn shuffle<T: Scalar, P: Port>(
+pub(crate) fn shuffle<T: ValueParameter, P: Port>(
     port: &P,
     site: Site,
     value: T,
     from: Option<u32>,
 ) -> impl Future<Output = T> {
-    let exchange = Exchange::new(port, site, value.to_word(), false);
+    let word = if T::WORDS > 0 { value.word(0) } else { 0 };
+    let first = Exchange::new(port, site, word, false);
     async move {
-        exchange.await;
-        match from {
-            Some(lane) => T::from_word(port.word(lane, value.to_word())),
-            None => value,
+        first.await;
+        let mut there = value;
+        for at in 0..T::WORDS {
+            let word = value.word(at);
+            if at > 0 {
+                Exchange::new(port, site, word, false).await;
+            }
+            if let Some(lane) = from {
+                there.set_word(at, port.word(lane, word));
+            }
         }
+        there
     }
 }
 
@@ -70,7 +79,7 @@ fn group_width<const D: usize>(acc: &impl BlockAccelerator<D>, width: u32) -> u3
 /// number of them. Lanes are counted from the group's first one, and wrap around at its end. A warp of fewer lanes is
 /// one group.
 #[device(crate = crate)]
-pub async fn warp_shuffle_within<T: Scalar, const D: usize>(
+pub async fn warp_shuffle_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
     value: T,
     lane: u32,
@@ -83,7 +92,7 @@ pub async fn warp_shuffle_within<T: Scalar, const D: usize>(
 
 /// The `value` of the lane so many below; the thread's own one if that lane is in another [group](warp_shuffle_within).
 #[device(crate = crate)]
-pub async fn warp_shuffle_up_within<T: Scalar, const D: usize>(
+pub async fn warp_shuffle_up_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
     value: T,
     distance: u32,
@@ -100,7 +109,7 @@ pub async fn warp_shuffle_up_within<T: Scalar, const D: usize>(
 
 /// The `value` of the lane so many above; the thread's own one if that lane is in another [group](warp_shuffle_within).
 #[device(crate = crate)]
-pub async fn warp_shuffle_down_within<T: Scalar, const D: usize>(
+pub async fn warp_shuffle_down_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
     value: T,
     distance: u32,
@@ -119,7 +128,7 @@ pub async fn warp_shuffle_down_within<T: Scalar, const D: usize>(
 /// The `value` of the lane whose number differs in these bits; the thread's own one if that lane is in another
 /// [group](warp_shuffle_within).
 #[device(crate = crate)]
-pub async fn warp_shuffle_xor_within<T: Scalar, const D: usize>(
+pub async fn warp_shuffle_xor_within<T: ValueParameter, const D: usize>(
     acc: &impl BlockAccelerator<D>,
     value: T,
     bits: u32,

@@ -5,12 +5,12 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{
-    Arm, BinOp, Block, Expr, ExprForLoop, ExprIf, ExprLet, ExprLoop, ExprMatch, ExprWhile, Label,
-    Pat, Stmt, parse_quote, parse_quote_spanned,
+    Arm, BinOp, Block, Expr, ExprForLoop, ExprIf, ExprLet, ExprLoop, ExprMatch, ExprUnary,
+    ExprWhile, Ident, Label, Pat, Stmt, UnOp, parse_quote, parse_quote_spanned,
 };
 
 use crate::refuse;
-use crate::scope::{LoopScope, Want, Writer};
+use crate::scope::{Kind, LoopScope, Want, Writer};
 use crate::statement::statement_diverges;
 
 impl Writer {
@@ -334,6 +334,9 @@ impl Writer {
 
     pub(crate) fn for_loop(&mut self, each: &ExprForLoop) -> TokenStream {
         let (span, label) = (each.for_token.span, each.label.as_ref());
+        if let Some((at, words)) = self.misused_elements(each) {
+            return self.refuse(at, words);
+        }
         let looped = self.looped(
             span,
             label,
@@ -348,6 +351,34 @@ impl Writer {
             },
         );
         quote_spanned!(span=> { #looped })
+    }
+
+    /// A loop over a thread's own elements that takes their numbers for elements, and the remedy.
+    fn misused_elements(&self, each: &ExprForLoop) -> Option<(Span, &'static str)> {
+        let is_own = |expression: &Expr| {
+            matches!(expression, Expr::Path(path) if path.path.get_ident().is_some_and(|name| {
+                matches!(self.lookup(name), Some(Kind::Unindexed(words)) if Some(words) == refuse::index("OwnElements"))
+            }))
+        };
+        let is_each = |expression: &Expr| matches!(expression, Expr::MethodCall(call) if call.method == "each" && is_own(&call.receiver));
+        if is_own(&each.expr) {
+            return Some((each.expr.span(), refuse::ELEMENTS_THEMSELVES));
+        }
+        // The name of an element with its number.
+        let pair = match (&*each.expr, &*each.pat) {
+            (expression, pattern) if is_each(expression) => pattern,
+            (Expr::MethodCall(call), Pat::Tuple(pattern))
+                if call.method == "enumerate" && is_each(&call.receiver) =>
+            {
+                pattern.elems.last()?
+            }
+            _ => return None,
+        };
+        let Pat::Ident(pair) = pair else {
+            return None;
+        };
+        let is_written = is_dereferenced(&each.body, &pair.ident);
+        is_written.then(|| (pair.ident.span(), refuse::ELEMENT_WITH_NUMBER))
     }
 
     /// `break`, `continue` or `return`, as a call that gives `()`.
@@ -486,4 +517,20 @@ fn has_break(forever: &ExprLoop) -> bool {
     };
     find.visit_block(&forever.body);
     find.found
+}
+
+/// True if `*name` is somewhere in a block.
+fn is_dereferenced(block: &Block, name: &Ident) -> bool {
+    struct Find<'n>(&'n Ident, bool);
+    impl Visit<'_> for Find<'_> {
+        fn visit_expr_unary(&mut self, expression: &ExprUnary) {
+            let is_name =
+                matches!(&*expression.expr, Expr::Path(path) if path.path.is_ident(self.0));
+            self.1 |= is_name && matches!(expression.op, UnOp::Deref(_));
+            syn::visit::visit_expr_unary(self, expression);
+        }
+    }
+    let mut find = Find(name, false);
+    find.visit_block(block);
+    find.1
 }

@@ -139,6 +139,31 @@ fn structure(item: &DeriveInput, data: &DataStruct, krate: &Path) -> Result<Toke
                 fn is_value(bytes: &[u8]) -> bool {
                     true #(&& #build::has_value_at::<#types>(bytes, ::core::mem::offset_of!(Self, #members)))*
                 }
+
+                const WORDS: usize = 0 #(+ <#types as #build::KernelData>::WORDS)*;
+
+                #[inline]
+                #[allow(unused)]
+                fn word(&self, mut at: usize) -> u64 {
+                    #(
+                        if at < <#types as #build::KernelData>::WORDS {
+                            return #build::KernelData::word(&self.#members, at);
+                        }
+                        at -= <#types as #build::KernelData>::WORDS;
+                    )*
+                    0
+                }
+
+                #[inline]
+                #[allow(unused)]
+                fn set_word(&mut self, mut at: usize, word: u64) {
+                    #(
+                        if at < <#types as #build::KernelData>::WORDS {
+                            return #build::KernelData::set_word(&mut self.#members, at, word);
+                        }
+                        at -= <#types as #build::KernelData>::WORDS;
+                    )*
+                }
             }
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
@@ -193,10 +218,17 @@ fn without_bits(item: &DeriveInput, krate: &Path, sample: &TokenStream) -> Token
             // SAFETY: the fields and variants are values.
             unsafe impl #impl_generics #build::KernelData for #name #type_generics #where_clause {
                 const ANY_BITS: bool = true;
+                const WORDS: usize = 0;
 
                 fn is_value(_: &[u8]) -> bool {
                     true
                 }
+
+                fn word(&self, _: usize) -> u64 {
+                    0
+                }
+
+                fn set_word(&mut self, _: usize, _: u64) {}
             }
 
             impl #impl_generics #build::Derived for #name #type_generics #where_clause {}
@@ -360,6 +392,22 @@ fn enumeration(item: &DeriveInput, data: &DataEnum, krate: &Path) -> Result<Toke
                     };
                     let number = #number::from_ne_bytes(bytes);
                     false #(|| number == Self::#variants as #number)*
+                }
+
+                const WORDS: usize = 1;
+
+                #[inline]
+                fn word(&self, _: usize) -> u64 {
+                    *self as #number as u64
+                }
+
+                #[inline]
+                fn set_word(&mut self, _: usize, word: u64) {
+                    #(
+                        if word as #number == Self::#variants as #number {
+                            *self = Self::#variants;
+                        }
+                    )*
                 }
             }
 

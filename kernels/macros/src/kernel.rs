@@ -1,7 +1,7 @@
 //! `#[kernel]` functions.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
     Error, FnArg, GenericParam, Generics, Ident, Item, ItemFn, Lifetime, Result, ReturnType, Type,
@@ -17,10 +17,11 @@ use crate::refuse;
 use crate::registers::in_registers;
 use crate::scope::{Kind, Want, Writer};
 use crate::signature::{
-    AcceleratorParameter, Parameter, Passing, accelerator, check_generics, handle,
+    AcceleratorParameter, Parameter, Passing, Waits, accelerator, check_generics, handle,
     has_other_dimensions, kind, make_native, parameters, with_data_bounds, with_lifetimes,
 };
 use crate::stencil_loops::in_pieces;
+use crate::written_first::is_written_first;
 
 /// The lints that are allowed in the written code: rustc and clippy have looked at the user's own.
 pub(crate) fn allowances() -> TokenStream {
@@ -135,7 +136,7 @@ fn written(
         ));
     };
     let is_block = signature.asyncness.is_some();
-    if acc.has_barriers != is_block {
+    if (acc.waits != Waits::ForNone) != is_block {
         let words = if is_block {
             refuse::ASYNC
         } else {
@@ -274,7 +275,12 @@ impl Kernel<'_> {
         let (krate, dimensions) = (self.krate, &self.acc.dimensions);
         let partitions = self.passed().map(|parameter| {
             let of = with_lifetimes(&parameter.user_type);
-            quote_spanned!(of.span()=> <#of as #krate::__macro::Parameter<#dimensions>>::Partition)
+            match parameter.passing {
+                Passing::Value => quote_spanned!(of.span()=> #krate::__macro::ByValue<#of>),
+                _ => {
+                    quote_spanned!(of.span()=> <#of as #krate::__macro::Parameter<#dimensions>>::Partition)
+                }
+            }
         });
         quote!((#(#partitions,)*))
     }
@@ -319,21 +325,45 @@ impl Kernel<'_> {
             0,
             GenericParam::Lifetime(syn::LifetimeParam::new(lifetime.clone())),
         );
-        let generics = &generics.params;
-        let inputs = self
+        // A caller of a kernel without generics of its own names none, so the arguments' types can be some: rustc then looks
+        // once, where the call is used, whether they can be passed. A caller may give a generic kernel its generics.
+        let is_plain = generics.params.len() == 1 && self.ignored.is_empty();
+        let is_plain = is_plain && self.passed().all(|parameter| parameter.variable.is_none());
+        let types: Vec<_> = self
             .passed()
-            .filter(|parameter| parameter.variable.is_none());
-        let inputs = inputs.map(|parameter| {
+            .enumerate()
+            .map(|(at, parameter)| match parameter.passing {
+                Passing::Value => with_lifetimes(&parameter.user_type).into_token_stream(),
+                _ => format_ident!("__Argument{at}").into_token_stream(),
+            })
+            .collect();
+        let inputs = self.passed().zip(&types);
+        let inputs = inputs.filter(|(parameter, _)| parameter.variable.is_none());
+        let inputs = inputs.map(|(parameter, argument)| {
             let name = &parameter.name;
             let of = with_lifetimes(&parameter.user_type);
             match parameter.passing {
                 Passing::Value if is_this(name) => quote!(self),
                 Passing::Value => quote!(#name: #of),
+                _ if is_plain => quote!(#name: #argument),
                 _ => quote_spanned!(of.span()=>
                     #name: impl #krate::__macro::Pass<#lifetime, <#of as #krate::__macro::Parameter<#dimensions>>::Partition, #dimensions>
                 ),
             }
         });
+        let partitions = self.partitions();
+        let (generics, arguments) = if is_plain {
+            let memory = self.passed().zip(&types);
+            let memory =
+                memory.filter(|(parameter, _)| !matches!(parameter.passing, Passing::Value));
+            let memory = memory.map(|(_, argument)| argument);
+            (quote!(#(#memory),*), quote!((#(#types,)*)))
+        } else {
+            let generics = &generics.params;
+            let arguments =
+                quote!(impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>);
+            (quote!(#generics), arguments)
+        };
         let ignored = self.ignored.iter();
         let inputs = inputs.chain(ignored.map(|name| quote!(#name: impl ::core::marker::Sized)));
         let names = self.passed().map(|parameter| match &parameter.name {
@@ -347,14 +377,13 @@ impl Kernel<'_> {
             Some(method) => &method.function.sig.ident,
             None => name,
         };
-        let partitions = self.partitions();
         quote_spanned! {name.span()=>
             #(#attributes)*
             #[allow(clippy::too_many_arguments, clippy::type_complexity, clippy::multiple_bound_locations)]
             #[inline]
             #visibility fn #called<#generics>(#(#inputs),*) -> #krate::__macro::Call<
                 #name #type_generics,
-                impl #krate::__macro::PassAll<#lifetime, #partitions, #dimensions>,
+                #arguments,
                 #dimensions,
             > #where_clause {
                 #krate::__macro::Call::new((#(#names,)*))
@@ -437,10 +466,15 @@ impl Kernel<'_> {
                     quote!((#(<#types as #krate::__macro::emit::SharedParameter>::array(self.lengths[#numbers]),)*)),
                 )
             };
+            let waits_for_grid = (acc.waits == Waits::ForGrid).then(|| {
+                quote!(
+                    const WAITS_FOR_GRID: bool = true;
+                )
+            });
             let in_phases = match self.method {
                 // Its body says `self`.
                 Some(_) => None,
-                None if is_refused => None,
+                None if is_refused || acc.waits == Waits::ForGrid => None,
                 None => phases(krate, item, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {
@@ -466,12 +500,14 @@ impl Kernel<'_> {
 
                     const IS_WRITTEN: bool = true;
 
+                    #waits_for_grid
+
                     fn shared(&self, _: &#krate::__macro::WorkDivision<#dimensions>) -> Self::Shared {
                         #shared_value
                     }
 
                     #[inline(always)]
-                    fn run<'t, __Acc: #krate::__macro::BlockAccelerator<#dimensions>>(
+                    fn run<'t, __Acc: #krate::__macro::GridAccelerator<#dimensions>>(
                         &self,
                         acc: &'t __Acc,
                         (#(#handed,)*): #krate::__macro::Own<'t, Self::Output, #dimensions>,
@@ -684,12 +720,14 @@ impl Kernel<'_> {
                     quote_spanned!(name.span()=> <#of as __quipu::Declared>::declare(#text))
                 }
                 Passing::Shared(length) => {
+                    let is_uninitialised = parameter.is_uninitialised
+                        || is_written_first(&item.block, &parameter.name, length, acc);
                     let length = if writer.is_constant(length) {
                         quote!(__quipu::ir::SharedLength::Fixed((#length) as u64))
                     } else {
                         quote!(__quipu::ir::SharedLength::Launch)
                     };
-                    let shared = match parameter.is_uninitialised {
+                    let shared = match is_uninitialised {
                         true => quote!(shared_uninitialised),
                         false => quote!(shared),
                     };

@@ -13,6 +13,7 @@
 //! | `closure.rs` | `kernel_closure!`, as a method of a struct of its values |
 //! | `device.rs` | `#[device]` functions, traits and `impl` blocks |
 //! | `data.rs` | structs and enums with `#[derive(KernelData)]` |
+//! | `written_first.rs` | shared arrays that devices need not set to zero |
 //! | `function_type.rs` | parameters that are closures |
 //! | `signature.rs`, `passed.rs` | parameters, their types, generics |
 //! | `scope.rs` | what is written: which names are variables, which loops there are, what was refused |
@@ -47,6 +48,7 @@ mod scope;
 mod signature;
 mod statement;
 mod stencil_loops;
+mod written_first;
 
 use proc_macro::TokenStream;
 
@@ -80,7 +82,8 @@ use proc_macro::TokenStream;
 /// `#[shared(length, unsafe(uninit))]` leaves a shared array as it is when a block begins: the kernel writes each element
 /// before it reads it.
 ///
-/// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier.
+/// A kernel with barriers is an `async fn` of a `&impl BlockAccelerator<D>`, and awaits each barrier. One with barriers of
+/// the whole grid takes a `&impl GridAccelerator<D>`.
 ///
 /// # Methods
 ///

@@ -109,6 +109,9 @@ pub(crate) const ASSERT_VALUES: &str = "the message of an `assert!` in a kernel 
 pub(crate) const PRINT_BRACES: &str =
     "a kernel cannot print `{}`; write a space between the braces";
 
+pub(crate) const ELEMENTS_THEMSELVES: &str = "a thread's own elements come with their numbers: write `for (i, y) in y.each()`, or `for y in y.iter_mut()` without numbers";
+pub(crate) const ELEMENT_WITH_NUMBER: &str = "`y.each()` gives each element with its number: write `for (i, y) in y.each() { *y = x[i]; }`, or `for y in y.iter_mut()` without numbers";
+
 /// The remedy for an index of a view of this type.
 pub(crate) fn index(view: &str) -> Option<&'static str> {
     Some(match view {

@@ -42,11 +42,19 @@ pub(crate) struct AcceleratorParameter {
     pub(crate) name: Ident,
     /// Of its grid.
     pub(crate) dimensions: TokenStream,
-    pub(crate) has_barriers: bool,
+    pub(crate) waits: Waits,
 }
 
-/// The dimensions of a parameter's accelerator, and true if that has barriers; none if its type is no reference to one.
-pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
+/// The threads for which a thread can wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Waits {
+    ForNone,
+    ForBlock,
+    ForGrid,
+}
+
+/// The dimensions of a parameter's accelerator, and the threads for which it can wait; none if its type is no reference to one.
+pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, Waits)> {
     let Type::Reference(reference) = user_type else {
         return None;
     };
@@ -58,16 +66,17 @@ pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, bool)> {
             return None;
         };
         let last = bound.path.segments.last()?;
-        let has_barriers = match last.ident.to_string().as_str() {
-            "Accelerator" => false,
-            "BlockAccelerator" => true,
+        let waits = match last.ident.to_string().as_str() {
+            "Accelerator" => Waits::ForNone,
+            "BlockAccelerator" => Waits::ForBlock,
+            "GridAccelerator" => Waits::ForGrid,
             _ => return None,
         };
         let PathArguments::AngleBracketed(arguments) = &last.arguments else {
             return None;
         };
         let dimensions = arguments.args.first()?;
-        Some((quote!(#dimensions), has_barriers))
+        Some((quote!(#dimensions), waits))
     })
 }
 
@@ -85,11 +94,11 @@ pub(crate) fn parameters(
             return Err(Error::new(ty.span(), refuse::ACCELERATOR));
         }
         let Pat::Ident(name) = &**pat else {
-            if let (Pat::Wild(wild), Some((dimensions, has_barriers))) = (&**pat, accelerator(ty)) {
+            if let (Pat::Wild(wild), Some((dimensions, waits))) = (&**pat, accelerator(ty)) {
                 found = Some(AcceleratorParameter {
                     name: Ident::new("_acc", wild.span()),
                     dimensions,
-                    has_barriers,
+                    waits,
                 });
                 continue;
             }
@@ -99,11 +108,11 @@ pub(crate) fn parameters(
             };
             return Err(Error::new(pat.span(), words));
         };
-        if let Some((dimensions, has_barriers)) = accelerator(ty) {
+        if let Some((dimensions, waits)) = accelerator(ty) {
             found = Some(AcceleratorParameter {
                 name: name.ident.clone(),
                 dimensions,
-                has_barriers,
+                waits,
             });
             continue;
         }
@@ -498,7 +507,9 @@ pub(crate) fn check_generics(generics: &Generics) -> Result<()> {
                 for bound in &parameter.bounds {
                     if let TypeParamBound::Trait(bound) = bound
                         && bound.path.segments.last().is_some_and(|last| {
-                            last.ident == "Accelerator" || last.ident == "BlockAccelerator"
+                            ["Accelerator", "BlockAccelerator", "GridAccelerator"]
+                                .iter()
+                                .any(|name| last.ident == name)
                         })
                     {
                         return Err(Error::new(parameter.span(), refuse::GENERIC_ACCELERATOR));

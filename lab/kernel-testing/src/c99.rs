@@ -156,7 +156,7 @@ impl C99Program {
                 Slot::Bytes(bytes) => bytes,
                 Slot::Elements(argument) => (pointers[argument] as usize).to_ne_bytes().to_vec(),
                 Slot::Fault => (fault_pointer as usize).to_ne_bytes().to_vec(),
-                Slot::Start | Slot::Local(_) => {
+                Slot::Start | Slot::Local(_) | Slot::GridBarrier => {
                     return Err(TestingError::Launch("a kernel that is not in C99".into()));
                 }
             };

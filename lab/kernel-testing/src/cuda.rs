@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 use quipu_kernel_ir::Printed;
-use quipu_kernel_ir::print::Fault;
+use quipu_kernel_ir::print::{Fault, GRID_BARRIER_WORDS};
 
 use crate::launch::{Argument, Division, Launch, NO_FAULT, Slot};
 use crate::{TestingError, numbered};
@@ -70,6 +70,8 @@ functions! {
     read = "cuMemcpyDtoH_v2": fn(*mut c_void, Address, usize);
     launch = "cuLaunchKernel":
         fn(Object, u32, u32, u32, u32, u32, u32, u32, Object, *mut *mut c_void, *mut *mut c_void);
+    launch_together = "cuLaunchCooperativeKernel":
+        fn(Object, u32, u32, u32, u32, u32, u32, u32, Object, *mut *mut c_void);
     finish = "cuCtxSynchronize": fn();
 }
 
@@ -289,6 +291,7 @@ impl CudaProgram {
         let code = unsafe { (cuda.function)(&mut function, module, name.as_ptr()) };
         check("cuModuleGetFunction", code)?;
         let fault = held.memory(bytemuck::bytes_of(&NO_FAULT))?;
+        let grid_barrier = held.memory(bytemuck::bytes_of(&[0_u32; GRID_BARRIER_WORDS]))?;
         let mut addresses = Vec::new();
         for argument in &launch.arguments {
             addresses.push(match argument {
@@ -307,6 +310,7 @@ impl CudaProgram {
                     bytemuck::bytes_of(&address)
                 }
                 Slot::Fault => bytemuck::bytes_of(&fault),
+                Slot::GridBarrier => bytemuck::bytes_of(&grid_barrier),
                 Slot::Start | Slot::Local(_) => {
                     return Err(TestingError::Launch("a parameter of OpenCL C".to_owned()));
                 }
@@ -331,20 +335,16 @@ impl CudaProgram {
         unsafe {
             let (stream, extra) = (null_mut(), null_mut());
             let arguments = pointers.as_mut_ptr();
-            let code = (cuda.launch)(
-                function,
-                x,
-                y,
-                z,
-                i,
-                j,
-                k,
-                shared as u32,
-                stream,
-                arguments,
-                extra,
-            );
-            check("cuLaunchKernel", code)?;
+            let shared = shared as u32;
+            if self.printed.grid_barriers {
+                let code =
+                    (cuda.launch_together)(function, x, y, z, i, j, k, shared, stream, arguments);
+                check("cuLaunchCooperativeKernel", code)?;
+            } else {
+                let code =
+                    (cuda.launch)(function, x, y, z, i, j, k, shared, stream, arguments, extra);
+                check("cuLaunchKernel", code)?;
+            }
             check("cuCtxSynchronize", (cuda.finish)())?;
         }
         let read = |address: Address, bytes: &mut [u8]| {

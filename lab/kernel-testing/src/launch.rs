@@ -223,6 +223,7 @@ impl Launch {
                         .collect(),
                 ),
                 EntryKind::Fault => Slot::Fault,
+                EntryKind::GridBarrier => Slot::GridBarrier,
             };
             if let Slot::Bytes(bytes) = &slot
                 && bytes.len() as u64 != entry.size
@@ -253,6 +254,8 @@ pub(crate) enum Slot {
     Local(u64),
     /// A pointer to the fault record.
     Fault,
+    /// A pointer to the words of barriers of the grid.
+    GridBarrier,
 }
 
 /// An empty fault record.

@@ -393,6 +393,9 @@ impl OpenClProgram {
                     pointer = buffers[*argument];
                     (size_of::<Object>(), (&raw const pointer).cast())
                 }
+                Slot::GridBarrier => {
+                    return Err(TestingError::Launch("a parameter of CUDA C".to_owned()));
+                }
                 Slot::Fault => {
                     pointer = fault;
                     (size_of::<Object>(), (&raw const pointer).cast())

@@ -78,6 +78,7 @@ const TARGET: Target = Target {
     clock: false,
     system_scope: false,
     device_fence: false,
+    grid_barrier: false,
     warp_size: Some(1),
 };
 
@@ -126,6 +127,7 @@ impl Printer for Python {
             dimensions: module.kernel.dimensions.into(),
             index_width: options.index_width,
             barriers: false,
+            grid_barriers: false,
             reads_ahead: false,
             sites: Vec::new(),
         })

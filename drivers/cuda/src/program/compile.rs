@@ -77,6 +77,24 @@ impl Compiled {
         self.function
     }
 
+    /// The blocks of so many threads, with so many bytes that a launch asks for, that a device runs at once.
+    pub(crate) fn blocks_at_once(&self, device: &Device, threads: u64, shared: u64) -> Called<u64> {
+        let _entered = self.context.enter()?;
+        let mut blocks: c_int = 0;
+        // SAFETY: asks only.
+        let code = unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &raw mut blocks,
+                self.function,
+                threads as c_int,
+                shared as usize,
+            )
+        };
+        named("cuOccupancyMaxActiveBlocksPerMultiprocessor", code)?;
+        let of_each = u64::try_from(blocks).unwrap_or(0);
+        Ok(of_each * u64::from(device.properties.multiprocessors))
+    }
+
     /// The module that was printed.
     pub(crate) fn module(&self) -> Option<&Module> {
         self.code.downcast_ref()

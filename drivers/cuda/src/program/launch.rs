@@ -2,6 +2,7 @@
 
 use super::Compiled;
 use crate::device::{Device, Live};
+use crate::grid_barrier::GridBarrier;
 use crate::native::{CallError, Called, Stream, named};
 use crate::staging::Record;
 use cudarc::driver::sys::{
@@ -19,32 +20,48 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+/// The memory that a launch has to itself until it is over.
+#[derive(Debug, Default)]
+pub(crate) struct OwnMemory {
+    /// The fault record; none if the kernel cannot fail.
+    record: Option<Record>,
+    /// The words of barriers of the grid, if the kernel has any.
+    grid_barrier: Option<GridBarrier>,
+}
+
+impl OwnMemory {
+    /// True if there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.record.is_none() && self.grid_barrier.is_none()
+    }
+}
+
 /// A kernel's fault record, which it writes where the host sees it.
 #[derive(Debug)]
 pub(crate) struct FaultRead {
     /// Loaded until the kernel is over.
     compiled: Arc<Compiled>,
-    /// The record; none if the kernel cannot fail.
-    record: Option<Record>,
+    /// The launch's memory, with the record.
+    own: OwnMemory,
 }
 
 impl FaultRead {
     /// True if the record says anything, once the kernel is over.
     pub(crate) fn is_written(&self) -> bool {
-        let record = self.record.as_ref();
+        let record = self.own.record.as_ref();
         record.is_some_and(|record| self.compiled.printed.fault(&record.words()).is_some())
     }
 
     /// Empties the record, for the kernel to run again.
     pub(crate) fn clear(&self) {
-        if let Some(record) = &self.record {
+        if let Some(record) = &self.own.record {
             record.clear();
         }
     }
 
     /// The result in the record, once the kernel is over.
     pub(crate) fn outcome(&self, kernel: &str) -> Result<()> {
-        let words = self.record.as_ref().map(Record::words);
+        let words = self.own.record.as_ref().map(Record::words);
         match words.and_then(|words| self.compiled.printed.fault(&words)) {
             None => Ok(()),
             Some(fault) => Err(error::fault(kernel, fault.to_string())),
@@ -109,6 +126,8 @@ pub(crate) struct Call {
     pub(super) threads: [u32; 3],
     /// Bytes that its blocks share, of those that a launch asks for.
     pub(super) shared: u32,
+    /// All blocks run at once, as they wait for each other.
+    pub(super) together: bool,
 }
 
 impl Call {
@@ -119,12 +138,31 @@ impl Call {
             grid: [1; 3],
             threads: [1; 3],
             shared: 0,
+            together: false,
         }
     }
 
     /// Puts it into a stream.
     fn put(self, values: &mut Values, stream: &Stream) -> Called<()> {
         let mut pointers = values.pointers();
+        if self.together {
+            // SAFETY: as below.
+            let code = unsafe {
+                sys::cuLaunchCooperativeKernel(
+                    self.function,
+                    self.grid[0],
+                    self.grid[1],
+                    self.grid[2],
+                    self.threads[0],
+                    self.threads[1],
+                    self.threads[2],
+                    self.shared,
+                    stream.raw(),
+                    pointers.as_mut_ptr(),
+                )
+            };
+            return named("cuLaunchCooperativeKernel", code);
+        }
         // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies.
         // Their memory is the command's until it is over.
         let code = unsafe {
@@ -180,7 +218,15 @@ impl Call {
                 &raw const parameters,
             )
         };
-        named("cuGraphAddKernelNode", code).map(|()| node)
+        named("cuGraphAddKernelNode", code)?;
+        if self.together {
+            let which = sys::CUkernelNodeAttrID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+            let value = sys::CUkernelNodeAttrValue { cooperative: 1 };
+            // SAFETY: a node of the graph's, and the value of this attribute.
+            let code = unsafe { sys::cuGraphKernelNodeSetAttribute(node, which, &raw const value) };
+            named("cuGraphKernelNodeSetAttribute", code)?;
+        }
+        Ok(node)
     }
 }
 
@@ -191,29 +237,33 @@ impl Launch<'_> {
         live: &Live,
         stream: &Stream,
     ) -> std::result::Result<FaultRead, Obstacle<CallError>> {
-        let record = self.record(live)?;
+        let own = self.own_memory(live)?;
         let mut values = Values::default();
-        self.call(record.as_ref(), &mut values)?
-            .put(&mut values, stream)?;
-        Ok(self.fault(record))
+        self.call(&own, &mut values)?.put(&mut values, stream)?;
+        Ok(self.fault(own))
     }
 
-    /// A fault record, if its kernel can say that it has failed.
-    pub(crate) fn record(&self, live: &Live) -> Called<Option<Record>> {
-        let can_fail = !self.compiled.printed.sites.is_empty();
-        can_fail.then(|| live.staging.record()).transpose()
+    /// The memory that it needs beside its arguments.
+    pub(crate) fn own_memory(&self, live: &Live) -> Called<OwnMemory> {
+        let printed = &self.compiled.printed;
+        let can_fail = !printed.sites.is_empty();
+        let grid_barrier = || live.grid_barriers.take(live);
+        Ok(OwnMemory {
+            record: can_fail.then(|| live.staging.record()).transpose()?,
+            grid_barrier: printed.grid_barriers.then(grid_barrier).transpose()?,
+        })
     }
 
     /// Its fault record, once it is where it will run.
-    pub(crate) fn fault(&self, record: Option<Record>) -> FaultRead {
+    pub(crate) fn fault(&self, own: OwnMemory) -> FaultRead {
         FaultRead {
             compiled: self.compiled.clone(),
-            record,
+            own,
         }
     }
 
-    /// As CUDA takes it, with its fault record; gathers its arguments in `values`, which is empty.
-    pub(crate) fn call(&self, record: Option<&Record>, values: &mut Values) -> Result<Call> {
+    /// As CUDA takes it, with the memory of its own; gathers its arguments in `values`, which is empty.
+    pub(crate) fn call(&self, own: &OwnMemory, values: &mut Values) -> Result<Call> {
         if let Some(kinds) = &self.compiled.text {
             return self.call_of_text(kinds, values);
         }
@@ -228,14 +278,46 @@ impl Launch<'_> {
         check_shared(self.device, self.compiled.shared.saturating_add(dynamic))?;
         let threads = axes(&self.passed.threads);
         self.check_threads(threads)?;
-        self.pass(module, &starts, record, values)?;
+        self.pass(module, &starts, own, values)?;
         let blocks = axes(&self.passed.blocks);
+        if printed.grid_barriers {
+            self.check_blocks(blocks, threads, dynamic)?;
+        }
         Ok(Call {
             function: self.compiled.function(),
             grid: std::array::from_fn(|axis| blocks[axis].min(MOST_BLOCKS[axis]) as u32),
             threads: threads.map(|threads| threads as u32),
             shared: dynamic as u32,
+            together: printed.grid_barriers,
         })
+    }
+
+    /// Refuses a launch of more blocks than run at once, if they wait for each other.
+    fn check_blocks(&self, blocks: [u64; 3], threads: [u64; 3], shared: u64) -> Result<()> {
+        let asked = blocks
+            .iter()
+            .fold(1, |all: u64, one| all.saturating_mul(*one));
+        let threads = threads.iter().product();
+        let most = self
+            .compiled
+            .blocks_at_once(self.device, threads, shared)
+            .map_err(|error| {
+                self.device
+                    .failed("ask how many blocks it runs at once", &error)
+            })?;
+        if asked <= most {
+            return Ok(());
+        }
+        let name = &self.compiled.printed.entry;
+        Err(ErrorKind::InvalidArgument {
+            what: "launch a kernel",
+            problem: format!(
+                "the {asked} blocks of '{name}' wait for each other at a barrier of the grid, and device '{}' runs at most {most} \
+                 of {threads} threads at once; launch fewer blocks, with more elements for each thread",
+                self.device.name()
+            ),
+        }
+        .into())
     }
 
     pub(super) fn check_threads(&self, threads: [u64; 3]) -> Result<()> {
@@ -262,7 +344,7 @@ impl Launch<'_> {
         &self,
         module: &Module,
         starts: &[u64],
-        record: Option<&Record>,
+        own: &OwnMemory,
         values: &mut Values,
     ) -> Result<()> {
         let printed = &self.compiled.printed;
@@ -289,7 +371,8 @@ impl Launch<'_> {
                     memory.map(|(start, argument)| start + argument.offset())
                 }
                 Value::SharedStart(number) => starts.get(number).copied(),
-                Value::Fault => record.map(Record::address),
+                Value::Fault => own.record.as_ref().map(Record::address),
+                Value::GridBarrier => own.grid_barrier.as_ref().map(GridBarrier::address),
                 // OpenCL C's.
                 Value::Shared(_) => None,
             };

@@ -123,6 +123,7 @@ pub(super) fn compile(
         dimensions: 0,
         index_width: IndexWidth::Bits64,
         barriers: true,
+        grid_barriers: false,
         reads_ahead: false,
         sites: Vec::new(),
     };
@@ -228,6 +229,7 @@ impl Launch<'_> {
             grid: blocks.map(|blocks| blocks as u32),
             threads: threads.map(|threads| threads as u32),
             shared: shared as u32,
+            together: false,
         })
     }
 }

@@ -5,7 +5,7 @@ use super::pump::Caller;
 use crate::Shared;
 use crate::error::of_device;
 use crate::graph::TakenGraph;
-use crate::launch::{Code, fit, likely_width, one_element_each, width_of};
+use crate::launch::{Code, fit, likely_width, limit_blocks, one_element_each, width_of};
 use crate::programs::{Found, ProgramId};
 use crate::vendor::{Vendor, VendorDevice};
 use quipu_kernel_ir::IndexWidth;
@@ -251,12 +251,19 @@ impl<V: Vendor> Shared<V> {
     ) {
         let device = self.device(device);
         let properties = device.properties();
-        if properties.kind == DeviceKind::Gpu && !self.vendor.reads_ahead(compiled) {
+        let threads = |passed: &Passed| passed.threads.iter().product();
+        let most_blocks =
+            |passed: &Passed| self.vendor.most_blocks(device, compiled, threads(passed));
+        let is_gpu = properties.kind == DeviceKind::Gpu;
+        if is_gpu && !self.vendor.reads_ahead(compiled) && most_blocks(passed).is_none() {
             one_element_each(passed, command.arguments(), properties.max_grid_blocks);
         }
         let most = properties.max_block_threads;
         let fitting = |asked| self.vendor.fitting_threads(device, compiled, asked);
         fit(passed, command.arguments(), most, fitting);
+        if let Some(most) = most_blocks(passed) {
+            limit_blocks(passed, most);
+        }
     }
 
     /// Has the code of all launches of a graph that was taken, which the graph then keeps.

@@ -355,6 +355,11 @@ unsafe impl<V: Vendor> Driver for VendorDriver<V> {
         device.is_some_and(|device| device.has_device_fence())
     }
 
+    fn has_grid_barrier(&self, device: usize) -> bool {
+        let device = self.shared.device_if_any(device);
+        device.is_some_and(|device| device.has_grid_barrier())
+    }
+
     fn text_features(&self, device: usize) -> TextFeatures {
         let device = self.shared.device_if_any(device);
         device.map_or_else(TextFeatures::default, |device| device.text_features())

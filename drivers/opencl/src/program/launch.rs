@@ -378,7 +378,7 @@ impl Launch<'_> {
                 passing::Value::Shared(bytes) => Some(Value::Local(bytes)),
                 passing::Value::Fault => record.map(|record| Value::Object(record.raw(), None)),
                 // CUDA C's.
-                passing::Value::SharedStart(_) => None,
+                passing::Value::SharedStart(_) | passing::Value::GridBarrier => None,
             };
             value.ok_or_else(|| mismatch(&entry.name))
         })

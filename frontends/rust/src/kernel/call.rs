@@ -196,7 +196,8 @@ pub unsafe trait Kept<P: Partition<D>, const D: usize>: Send + Sync + 'static {
 /// The kept part touches memory by the access that `keep` gives, in its mode, and by nothing else.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed for this parameter of the kernel",
-    note = "pass `&Buffer<T>` for `&[T]`, `&View<T, D>` for `GlobalRef<T, D>`, `&mut Buffer<T>`, `&mut View<T, D>` or `.overwrite()` for what is written, and a value of the same type for a value"
+    note = "pass `&Buffer<T>` for `&[T]`, `&View<T, D>` for `GlobalRef<T, D>`, `&mut Buffer<T>`, `&mut View<T, D>` or `.overwrite()` for what is written, and a value of the same type for a value",
+    note = "a `Vec` or slice of the host becomes a buffer by `context.buffer(&data)?`; of a `Result` pass what is in it: write `?` where it is made"
 )]
 pub unsafe trait Pass<'b, P: Partition<D>, const D: usize> {
     /// The part of it that the command keeps.

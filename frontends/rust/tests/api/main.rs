@@ -11,6 +11,8 @@ mod devices;
 #[path = "../devices/empty.rs"]
 mod empty;
 mod futures;
+#[path = "../devices/grid.rs"]
+mod grid;
 mod kernels;
 mod mapping;
 mod natives;
@@ -62,6 +64,17 @@ fn each_queue(test: impl Fn(&Context, &Queue)) {
         let queue = context.queue(device.unwrap()).unwrap();
         test(&context, &queue);
     }
+}
+
+/// Runs tests over queues.
+type EachQueue = fn(&dyn Fn(&Context, &Queue));
+
+#[test]
+fn blocks_wait_for_each_other() {
+    let every: EachQueue = |test| each_queue(test);
+    grid::blocks_wait_for_each_other(every);
+    grid::blocks_of_a_graph_wait_for_each_other(every);
+    grid::too_many_blocks_that_wait_are_refused(every);
 }
 
 /// Something whose drop can be seen.

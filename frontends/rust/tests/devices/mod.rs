@@ -2,8 +2,13 @@
 //! copies, chains, waits that must not be.
 
 mod empty;
+pub(crate) mod grid;
 mod language;
 
+pub(crate) use grid::{
+    blocks_of_a_graph_wait_for_each_other, blocks_wait_for_each_other,
+    too_many_blocks_that_wait_are_refused,
+};
 pub(crate) use language::{
     a_fence_orders_what_blocks_do_to_memory, a_grid_has_more_dimensions_than_devices_have_axes,
     floats_of_16_bits_are_the_same_everywhere, threads_of_a_warp_exchange_values,
@@ -90,6 +95,9 @@ macro_rules! all_tests {
             threads_of_a_warp_exchange_values,
             a_fence_orders_what_blocks_do_to_memory,
             floats_of_16_bits_are_the_same_everywhere,
+            blocks_wait_for_each_other,
+            blocks_of_a_graph_wait_for_each_other,
+            too_many_blocks_that_wait_are_refused,
             a_grid_has_more_dimensions_than_devices_have_axes,
             a_scheduler_of_the_users_polls_for_what_is_on_a_device,
             copies_of_every_size_come_through,

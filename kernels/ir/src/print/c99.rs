@@ -4,6 +4,8 @@
 //! barriers, each thread of a block is a coroutine (`ucontext`): the block's threads run in turn, each up to the next
 //! barrier. When not all of them are at the same one then, that is recorded as a fault and the launch ends; so nothing
 //! ever hangs. A warp is one thread.
+//!
+//! The blocks of a kernel with barriers of the grid are all there at once: they run in turn, each up to the next such barrier.
 
 use crate::module::{SharedId, SharedLength};
 use crate::operation::{AtomicOperation, FenceOrder, MathFunction, Scope, WarpOperation};
@@ -172,6 +174,13 @@ impl Language for C99 {
 
     fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, site: Option<u32>) -> String {
         wait(site, predicate)
+    }
+
+    fn grid_barrier(&self, _helpers: &mut Helpers, site: Option<u32>) -> Possible {
+        let site = site.unwrap_or_default();
+        Ok(format!(
+            "quipu_wait(quipu->crew, {site} | quipu_grid, false)"
+        ))
     }
 
     fn clock(&self, helpers: &mut Helpers) -> Possible {
@@ -449,6 +458,20 @@ fn grid(parts: &EntryParts) -> String {
     }
     line(1, "context.arguments = arguments;");
     line(1, "int32_t status = 1;");
+    let product = |of: &str| {
+        let factors = (0..dimensions).map(|d| format!("context.launch.{of}[{d}]"));
+        factors.collect::<Vec<_>>().join(" * ")
+    };
+    if parts.barriers {
+        let threads = product("block_threads");
+        line(1, &format!("const size_t threads = (size_t){threads};"));
+        let blocks = if parts.grid_barriers {
+            format!("(size_t){}", product("grid_blocks"))
+        } else {
+            "1".into()
+        };
+        line(1, &format!("const size_t blocks = {blocks};"));
+    }
     for array in &parts.shared {
         let (t, name, length) = (&array.element, &array.name, &array.length);
         if array.length_kind == SharedLength::Launch {
@@ -463,22 +486,19 @@ fn grid(parts: &EntryParts) -> String {
             );
             line(1, &format!("context.{length} = {length};"));
         }
+        // All blocks are there at once if they wait for each other.
+        let blocks = if parts.grid_barriers { " * blocks" } else { "" };
         line(
             1,
-            &format!("context.{name} = calloc((size_t){length} + 1, sizeof({t}));"),
+            &format!("context.{name} = calloc((size_t){length}{blocks} + 1, sizeof({t}));"),
         );
     }
-    let threads = (0..dimensions)
-        .map(|d| format!("context.launch.block_threads[{d}]"))
-        .collect::<Vec<_>>()
-        .join(" * ");
     if parts.barriers {
-        line(1, &format!("const size_t threads = (size_t){threads};"));
         line(
             1,
-            "quipu_context *contexts = malloc(threads * sizeof *contexts);",
+            "quipu_context *contexts = malloc((blocks * threads + 1) * sizeof *contexts);",
         );
-        line(1, "quipu_crew *crew = quipu_hire(threads);");
+        line(1, "quipu_crew *crew = quipu_hire(blocks, threads);");
         line(1, "context.crew = crew;");
     }
     let mut allocated: Vec<_> = parts
@@ -494,6 +514,9 @@ fn grid(parts: &EntryParts) -> String {
         line(2, "goto quipu_end;");
     }
     let mut depth = 1;
+    if parts.grid_barriers {
+        line(depth, "size_t at = 0;");
+    }
     for d in 0..dimensions {
         line(
             depth,
@@ -503,7 +526,8 @@ fn grid(parts: &EntryParts) -> String {
         );
         depth += 1;
     }
-    for array in parts.shared.iter().filter(|array| array.zero.is_some()) {
+    let zeroed = parts.shared.iter().filter(|array| array.zero.is_some());
+    for array in zeroed.filter(|_| !parts.grid_barriers) {
         line(
             depth,
             &format!(
@@ -512,7 +536,7 @@ fn grid(parts: &EntryParts) -> String {
             ),
         );
     }
-    if parts.barriers {
+    if parts.barriers && !parts.grid_barriers {
         line(depth, "size_t at = 0;");
     }
     for d in 0..dimensions {
@@ -523,25 +547,43 @@ fn grid(parts: &EntryParts) -> String {
             ),
         );
     }
-    if parts.barriers {
-        line(depth + dimensions, "contexts[at++] = context;");
+    let work = |depth: usize, line: &mut dyn FnMut(usize, &str)| {
         line(
             depth,
             "if (!quipu_work(crew, contexts, sizeof *contexts)) {",
         );
         line(
             depth + 1,
-            "quipu_fault(&contexts[crew->current], 0, 0, crew->waits[crew->current] - 1);",
+            "quipu_fault(&contexts[crew->current], 0, 0, (crew->waits[crew->current] & ~quipu_grid) - 1);",
         );
         line(depth + 1, "status = 0;");
         line(depth + 1, "goto quipu_end;");
         line(depth, "}");
+    };
+    if parts.grid_barriers {
+        line(depth + dimensions, "{");
+        line(depth + dimensions + 1, "contexts[at] = context;");
+        for array in &parts.shared {
+            let (name, length) = (&array.name, &array.length);
+            line(
+                depth + dimensions + 1,
+                &format!("contexts[at].{name} += at / threads * {length};"),
+            );
+        }
+        line(depth + dimensions + 1, "at++;");
+        line(depth + dimensions, "}");
+    } else if parts.barriers {
+        line(depth + dimensions, "contexts[at++] = context;");
+        work(depth, &mut line);
     } else {
         line(depth + dimensions, "quipu_run(&context);");
     }
     while depth > 1 {
         depth -= 1;
         line(depth, "}");
+    }
+    if parts.grid_barriers {
+        work(depth, &mut line);
     }
     line(1, "status = 0;");
     if !allocated.is_empty() {

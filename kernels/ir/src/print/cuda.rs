@@ -16,6 +16,30 @@ pub(super) struct Cuda;
 
 const AXES: [&str; 3] = ["x", "y", "z"];
 
+/// The barrier of all blocks of the grid, which run at once. The first thread of each block meets those of the others. The
+/// last of them to come sets the number of waiting blocks to zero, and counts the barrier. The others wait for that.
+const GRID_BARRIER: &str = "\
+/* A barrier of the grid. Its words are the number of blocks that wait, and the number of barriers passed. */
+static __device__ __forceinline__ void quipu_wait_for_grid(const quipu_context *quipu)
+{
+    __syncthreads();
+    if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+        volatile unsigned int *const waiting = quipu->grid_barrier, *const passed = waiting + 1;
+        const unsigned int before = *passed;
+        __threadfence();
+        if (atomicAdd((unsigned int *)waiting, 1u) == gridDim.x * gridDim.y * gridDim.z - 1u) {
+            *waiting = 0u;
+            __threadfence();
+            *passed = before + 1u;
+        } else {
+            while (*passed == before)
+                ;
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}";
+
 /// A load or store of a word, which is one step; volatile, it is done each time, and not in the first cache.
 fn whole_word(language: &Cuda, helpers: &mut Helpers, call: &AtomicCall<'_>) -> String {
     let t = language.scalar(call.scalar);
@@ -140,6 +164,15 @@ impl Language for Cuda {
 
     fn barrier_count(&self, _helpers: &mut Helpers, predicate: &str, _site: Option<u32>) -> String {
         format!("__syncthreads_count({predicate})")
+    }
+
+    fn grid_barrier(&self, helpers: &mut Helpers, _site: Option<u32>) -> Possible {
+        helpers.add("quipu_grid_barrier", |_| GRID_BARRIER.to_owned());
+        Ok("quipu_wait_for_grid(quipu)".into())
+    }
+
+    fn grid_barriers_need_words(&self) -> bool {
+        true
     }
 
     fn clock(&self, _helpers: &mut Helpers) -> Possible {
@@ -306,8 +339,9 @@ impl Language for Cuda {
         "/* CUDA C, printed by Quipu. */\n\n".into()
     }
 
-    fn context_fields(&self, _parts: &EntryParts) -> String {
-        String::new()
+    fn context_fields(&self, parts: &EntryParts) -> String {
+        let words = parts.grid_words();
+        words.map_or_else(String::new, |_| "    unsigned int *grid_barrier;\n".into())
     }
 
     fn entry(&self, parts: &EntryParts) -> String {

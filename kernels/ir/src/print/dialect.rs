@@ -116,6 +116,14 @@ pub(super) trait Language {
     /// A barrier that counts, as an expression.
     fn barrier_count(&self, helpers: &mut Helpers, predicate: &str, site: Option<u32>) -> String;
 
+    /// A barrier of the grid, as an expression.
+    fn grid_barrier(&self, helpers: &mut Helpers, site: Option<u32>) -> Possible;
+
+    /// True if a barrier of the grid needs words of memory that a launch passes.
+    fn grid_barriers_need_words(&self) -> bool {
+        false
+    }
+
     /// The time of a clock, as an expression.
     fn clock(&self, helpers: &mut Helpers) -> Possible;
 

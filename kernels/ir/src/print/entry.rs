@@ -50,12 +50,23 @@ pub(super) struct EntryParts {
     pub(super) barriers: bool,
     /// There are barriers that count.
     pub(super) counts: bool,
+    /// There are barriers of the grid.
+    pub(super) grid_barriers: bool,
     /// Integers are divided, by a number that may be zero.
     pub(super) divides: bool,
     /// There are `f64`s.
     pub(super) doubles: bool,
     /// There are atomics of 64 bits.
     pub(super) wide_atomics: bool,
+}
+
+impl EntryParts {
+    /// The parameter of the words of barriers of the grid, if there is one.
+    pub(super) fn grid_words(&self) -> Option<&EntryDeclaration> {
+        let is_it = |kind| matches!(kind, EntryKind::GridBarrier);
+        let mut declarations = self.declarations.iter();
+        declarations.find(|declaration| is_it(declaration.parameter.kind))
+    }
 }
 
 /// The number of loops over blocks, one per axis of the hardware.
@@ -101,6 +112,10 @@ pub(super) fn device_body(
     line(1, "context.launch = launch;");
     if parts.records {
         line(1, "context.fault = fault;");
+    }
+    if let Some(declaration) = parts.grid_words() {
+        let name = &declaration.parameter.name;
+        line(1, &format!("context.grid_barrier = {name};"));
     }
     for array in &parts.shared {
         line(1, &format!("context.{0} = {0};", array.name));
@@ -259,7 +274,7 @@ pub(super) fn device_parameter(
             let restrict = if *mutable { "" } else { restrict };
             format!("{pointer}{restrict}{name}")
         }
-        EntryKind::Fault => {
+        EntryKind::Fault | EntryKind::GridBarrier => {
             let word = language.scalar(Scalar::U32);
             format!(
                 "{}{name}",

@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) barriers: bool,
     /// Has barriers that count.
     pub(super) counts: bool,
+    /// Has barriers of the grid.
+    pub(super) grid_barriers: bool,
 }
 
 /// The facts of all device functions and, last, of the kernel's own.
@@ -108,6 +110,7 @@ fn of_function(
                     facts.context |= called.context;
                     facts.barriers |= called.barriers;
                     facts.counts |= called.counts;
+                    facts.grid_barriers |= called.grid_barriers;
                 }
                 _ => {}
             }
@@ -117,10 +120,11 @@ fn of_function(
             facts.acts |= !matches!(place.root, Root::Local(_));
         }
         Statement::Elements { .. } => facts.context = true,
-        Statement::Barrier(_) => {
+        Statement::Barrier(_) | Statement::GridBarrier(_) => {
             facts.acts = true;
             facts.context = true;
             facts.barriers = true;
+            facts.grid_barriers |= matches!(statement, Statement::GridBarrier(_));
         }
         Statement::Fence(..) | Statement::Print { .. } => facts.acts = true,
         Statement::Assert { .. } => {

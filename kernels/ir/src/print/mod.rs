@@ -97,7 +97,8 @@ use crate::verify::VerifyError;
 
 pub use printer::Printer;
 pub use protocol::{
-    EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, Printed, SharedMemory, Site,
+    EntryKind, EntryParameter, FAULT_WORDS, Fault, FaultKind, GRID_BARRIER_WORDS, Printed,
+    SharedMemory, Site,
 };
 pub use target::Target;
 

@@ -94,7 +94,7 @@ impl<'m> ModulePrinter<'m> {
                 let wanted = match array.name {
                     None => "shared".to_owned(),
                     // Fields of the context, as it is.
-                    Some(taken @ ("block" | "thread" | "crew" | "count")) => {
+                    Some(taken @ ("block" | "thread" | "crew" | "count" | "grid_barrier")) => {
                         format!("shared_{taken}")
                     }
                     Some(name) => name.to_owned(),
@@ -473,6 +473,7 @@ impl<'m> ModulePrinter<'m> {
             dimensions: parts.dimensions,
             index_width: self.options.index_width,
             barriers: parts.barriers,
+            grid_barriers: parts.grid_barriers,
             reads_ahead: self.reads_ahead,
             sites: self.sites,
         })
@@ -730,6 +731,10 @@ impl<'m> ModulePrinter<'m> {
             let word = self.language.scalar(Scalar::U32);
             declare("fault", EntryKind::Fault, 8, word, true);
         }
+        if facts.grid_barriers && self.language.grid_barriers_need_words() {
+            let word = self.language.scalar(Scalar::U32);
+            declare("grid_barrier", EntryKind::GridBarrier, 8, word, true);
+        }
         Ok(EntryParts {
             name: self.entry_name.clone(),
             dimensions,
@@ -742,6 +747,7 @@ impl<'m> ModulePrinter<'m> {
             records,
             barriers: facts.barriers,
             counts: facts.counts,
+            grid_barriers: facts.grid_barriers,
             divides: self.helpers.divide(),
             doubles: self.doubles,
             wide_atomics: self.wide_atomics,

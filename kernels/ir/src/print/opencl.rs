@@ -155,6 +155,14 @@ impl Language for OpenCl {
         format!("quipu_barrier_count(quipu, {predicate})")
     }
 
+    fn grid_barrier(&self, _helpers: &mut Helpers, _site: Option<u32>) -> Possible {
+        Err(
+            "a barrier of the grid: its blocks need not run at the same time; launch a kernel for each step, or ask \
+             `acc.has_grid_barrier()`"
+                .into(),
+        )
+    }
+
     fn clock(&self, _helpers: &mut Helpers) -> Possible {
         Err("a clock".into())
     }

@@ -30,6 +30,8 @@ pub struct Printed {
     pub index_width: IndexWidth,
     /// True if the kernel has barriers of its own: its blocks may not have more threads than run at once.
     pub barriers: bool,
+    /// True if the kernel has barriers of the grid: all of its blocks have to run at once.
+    pub grid_barriers: bool,
     /// True if a thread reads several of its elements at once, so that it had best have several.
     pub reads_ahead: bool,
     /// The places in the user's source that a fault record may name.
@@ -111,6 +113,9 @@ pub enum EntryKind {
     /// A pointer to the fault record in device memory: [`FAULT_WORDS`] `u32`s, all zero at first. Only of kernels with
     /// [sites](Printed::sites), and in C99 of those with barriers.
     Fault,
+    /// CUDA C: a pointer to [`GRID_BARRIER_WORDS`] `u32`s in device memory, for a kernel with barriers of the grid. They are
+    /// zero before their first launch. A launch leaves them ready for the next one. No two launches use them at a time.
+    GridBarrier,
 }
 
 /// A block-shared array of a printed kernel.
@@ -172,6 +177,9 @@ pub enum FaultKind {
 /// index (of a range its start, of a division the divisor, of an assertion its first value); 6 and 7, the length (of
 /// a range its end, of an assertion its second value).
 pub const FAULT_WORDS: usize = 8;
+
+/// The number of `u32`s of [`EntryKind::GridBarrier`]: the blocks that wait, and the barriers passed.
+pub const GRID_BARRIER_WORDS: usize = 2;
 
 /// The first fault of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]

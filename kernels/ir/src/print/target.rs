@@ -163,6 +163,8 @@ pub struct Target {
     pub system_scope: bool,
     /// There are fences of [`Scope::Device`](crate::Scope::Device).
     pub device_fence: bool,
+    /// There is [`Statement::GridBarrier`](crate::Statement::GridBarrier).
+    pub grid_barrier: bool,
     /// The threads of a warp; `None` if it is known as a kernel runs.
     pub warp_size: Option<u32>,
 }
@@ -179,6 +181,7 @@ impl Target {
             clock: opencl.is_none(),
             system_scope: opencl.is_none(),
             device_fence: opencl.is_none_or(OpenClFeatures::fences_device),
+            grid_barrier: opencl.is_none(),
             warp_size: match dialect {
                 Dialect::C99 => Some(1),
                 Dialect::OpenCl(features) if features.ptx => Some(32),
@@ -212,6 +215,7 @@ impl Decided<'_> {
             Property::Clock => self.target.clock,
             Property::SystemScope => self.target.system_scope,
             Property::DeviceFence => self.target.device_fence,
+            Property::GridBarrier => self.target.grid_barrier,
         }
     }
 

@@ -281,6 +281,7 @@ impl Reader<'_> {
             | Statement::Break(_)
             | Statement::Continue(_)
             | Statement::Barrier(_)
+            | Statement::GridBarrier(_)
             | Statement::Fence(..) => {}
         }
     }

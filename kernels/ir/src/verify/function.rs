@@ -343,7 +343,7 @@ impl<'m> Walk<'m> {
                 self.location = location.or(self.location);
                 self.leave(*value)?;
             }
-            Statement::Barrier(_) | Statement::Fence(..) => {}
+            Statement::Barrier(_) | Statement::GridBarrier(_) | Statement::Fence(..) => {}
             Statement::Assert {
                 condition,
                 values,

@@ -5,6 +5,8 @@ use std::rc::Rc;
 /// The threads for which something is the same, as far as can be seen. Of two that are combined the greater holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Same {
+    /// All threads of the grid.
+    Grid,
     /// All threads of the block.
     Block,
     /// All threads of a warp.
@@ -28,14 +30,14 @@ impl Known {
     pub(super) fn of(same: Same) -> Self {
         Self {
             same,
-            content: Same::Block,
+            content: Same::Grid,
             fields: None,
         }
     }
 
     /// A struct of these fields.
     pub(super) fn structure(fields: Vec<Self>) -> Self {
-        let all = |of: fn(&Self) -> Same| fields.iter().map(of).fold(Same::Block, Same::max);
+        let all = |of: fn(&Self) -> Same| fields.iter().map(of).fold(Same::Grid, Same::max);
         let whole = Self {
             same: all(|field| field.same),
             content: all(|field| field.content),

@@ -1,19 +1,20 @@
-//! The uniformity analysis: whether every thread of a block reaches each barrier, and every thread of a warp each function of a
-//! warp, as far as the source shows it. On devices anything else is undefined: a value that is read behind a barrier may not be
-//! written yet.
+//! The uniformity analysis: whether every thread of a block reaches each barrier, every thread of the grid each barrier of the
+//! grid, and every thread of a warp each function of a warp, as far as the source shows it. On devices anything else is
+//! undefined: a value that is read behind a barrier may not be written yet.
 //!
 //! It is the analysis of WebGPU's shading language (W3C, "WebGPU Shading Language", chapter "Uniformity"), for structured
-//! control flow and with a level for warps. It computes for each value the threads for which it is [the same](Same), and for
-//! each statement the threads that reach it [together](Way):
+//! control flow and with levels for warps and for the grid. It computes for each value the threads for which it is
+//! [the same](Same), and for each statement the threads that reach it [together](Way):
 //!
 //! | value | the same for | why |
 //! |---|---|---|
-//! | constants, passed values, extents, lengths, the size of a warp | the block | the launch has one of each |
+//! | constants, passed values, extents, lengths, the size of a warp | the grid | the launch has one of each |
 //! | the block's index, and the number of threads that a barrier has counted | the block | the block has one of each |
-//! | a value that [`Operation::AssumeUniform`] names | the block | the kernel vouches for it |
+//! | a value that [`Operation::AssumeUniform`] names | the grid | the kernel vouches for it |
 //! | votes of a warp | the warp | the warp has one of each |
 //! | in blocks of one dimension, the thread's index divided by the size of a warp | the warp | it is the warp's number |
-//! | an element of shared memory, or of memory that the kernel only reads | the threads for which its index is the same | a thread that writes there meanwhile would race |
+//! | an element of memory that the kernel only reads | the threads for which its index is the same | nobody writes it |
+//! | an element of shared memory | the threads of a block for which its index is the same | a thread that writes there meanwhile would race |
 //! | an element of global memory that the kernel writes | no others | other blocks may write in between |
 //! | the result of an atomic operation | no others | each thread gets its own |
 //! | a value that is computed | the threads for which all operands are the same | |
@@ -25,7 +26,7 @@
 //! end of the statement that is left, or the next round of the loop that is continued. The rounds of a loop over a thread's own
 //! elements are that thread's own.
 //!
-//! Everything begins as the same for the block, and is reduced until nothing changes any more. Barriers are checked after that.
+//! Everything begins as the same for the grid, and is reduced until nothing changes any more. Barriers are checked after that.
 //! A device function is analysed for each kind of arguments with which it is called.
 //!
 //! The macro has an analysis of the same name (`phases/uniform.rs` there), which chooses the native form of a block. It sees
@@ -63,7 +64,7 @@ enum Cause {
 impl Way {
     /// Nothing has parted these.
     const ALL: Self = Self {
-        same: Same::Block,
+        same: Same::Grid,
         cause: Cause::Condition(None),
     };
 
@@ -145,7 +146,7 @@ pub(super) fn verify(module: &Module) -> Result<(), VerifyError> {
     for function in module.functions.iter().chain([&module.kernel.function]) {
         walk(&function.body, &mut |statement| {
             is_together |= match statement {
-                Statement::Barrier(_) => true,
+                Statement::Barrier(_) | Statement::GridBarrier(_) => true,
                 Statement::Define { operation, .. } => need(operation).is_some(),
                 _ => false,
             };
@@ -159,7 +160,7 @@ pub(super) fn verify(module: &Module) -> Result<(), VerifyError> {
         .parameters
         .iter()
         .map(|parameter| {
-            let mut known = Known::of(Same::Block);
+            let mut known = Known::of(Same::Grid);
             let of = &function.values[parameter.0 as usize].value_type;
             if let Type::Slice { mutable: true, .. } = of {
                 known.content = Same::Thread;
@@ -220,15 +221,15 @@ impl<'w, 'm> Walk<'w, 'm> {
             module,
             function,
             functions,
-            values: vec![Known::of(Same::Block); function.values.len()],
-            locals: vec![Known::of(Same::Block); function.locals.len()],
+            values: vec![Known::of(Same::Grid); function.values.len()],
+            locals: vec![Known::of(Same::Grid); function.locals.len()],
             sliced: HashSet::new(),
             written: None,
             loops: HashMap::new(),
             zeros: HashSet::new(),
             threads: HashSet::new(),
             sizes: HashSet::new(),
-            result: Known::of(Same::Block),
+            result: Known::of(Same::Grid),
             needs: None,
             problem: None,
             has_changed: false,
@@ -261,7 +262,7 @@ impl<'w, 'm> Walk<'w, 'm> {
 
     fn all(&self, values: &[Value]) -> Same {
         let values = values.iter().map(|value| self.same(*value));
-        values.fold(Same::Block, Same::max)
+        values.fold(Same::Grid, Same::max)
     }
 
     fn block(&mut self, block: &'m Block, mut way: Way) -> End {
@@ -339,6 +340,7 @@ impl<'w, 'm> Walk<'w, 'm> {
                 return End::jump(Target::Return, way);
             }
             Statement::Barrier(location) => self.demand(Same::Block, way, *location),
+            Statement::GridBarrier(location) => self.demand(Same::Grid, way, *location),
             Statement::Fence(..) | Statement::Assert { .. } | Statement::Print { .. } => {}
         }
         End::REACHED
@@ -415,6 +417,17 @@ impl<'w, 'm> Walk<'w, 'm> {
         )
     }
 
+    /// The threads that see the same memory behind a slice.
+    fn reach(&self, slice: Value) -> Same {
+        match self.function.values[slice.0 as usize].value_type {
+            Type::Slice {
+                space: Space::Shared,
+                ..
+            } => Same::Block,
+            _ => Same::Grid,
+        }
+    }
+
     /// The sameness of the value at one place in a slice.
     fn content(&self, slice: Value) -> Same {
         let content = self.values[slice.0 as usize].content;
@@ -428,9 +441,9 @@ impl<'w, 'm> Walk<'w, 'm> {
     fn indices(&self, place: &Place) -> Same {
         let indices = place.path.iter().map(|step| match step {
             Projection::Index { index, .. } => self.same(*index),
-            Projection::Field(_) => Same::Block,
+            Projection::Field(_) => Same::Grid,
         });
-        indices.fold(Same::Block, Same::max)
+        indices.fold(Same::Grid, Same::max)
     }
 
     fn local(&self, local: LocalId) -> Known {
@@ -452,8 +465,12 @@ impl<'w, 'm> Walk<'w, 'm> {
                 });
                 part.or(&indices)
             }
-            Root::Slice(slice) => indices.or(&Known::of(self.same(slice).max(self.content(slice)))),
-            Root::Shared(_) | Root::Constant(_) => indices,
+            Root::Slice(slice) => {
+                let same = self.same(slice).max(self.content(slice));
+                indices.or(&Known::of(same.max(self.reach(slice))))
+            }
+            Root::Shared(_) => indices.or(&Known::of(Same::Block)),
+            Root::Constant(_) => indices,
         }
     }
 
@@ -463,11 +480,11 @@ impl<'w, 'm> Walk<'w, 'm> {
                 if literal.bits == 0 {
                     self.zeros.insert(value);
                 }
-                Same::Block
+                Same::Grid
             }
             Operation::Load(place) => return self.load(place),
             Operation::Slice { place, range, .. } => {
-                let range = range.map_or(Same::Block, |(start, end)| self.all(&[start, end]));
+                let range = range.map_or(Same::Grid, |(start, end)| self.all(&[start, end]));
                 let known = Known::of(range.max(self.indices(place)));
                 return match place.root {
                     Root::Local(local) => {
@@ -496,10 +513,11 @@ impl<'w, 'm> Walk<'w, 'm> {
             Operation::SharedLength(_)
             | Operation::Extent(..)
             | Operation::Property(_)
-            | Operation::BarrierCount(_)
             | Operation::AssumeUniform(_)
-            | Operation::Index(Origin::Grid, Unit::Blocks, _)
-            | Operation::Index(Origin::Thread, ..) => Same::Block,
+            | Operation::Index(Origin::Thread, ..) => Same::Grid,
+            Operation::BarrierCount(_) | Operation::Index(Origin::Grid, Unit::Blocks, _) => {
+                Same::Block
+            }
             Operation::Index(..) | Operation::Atomic { .. } | Operation::Clock => {
                 if self.module.kernel.dimensions == 1
                     && matches!(operation, Operation::Index(Origin::Block, Unit::Threads, _))
@@ -543,7 +561,7 @@ impl<'w, 'm> Walk<'w, 'm> {
 
     fn warp(&self, operation: WarpOperation, operands: &[Value]) -> Same {
         match (operation, operands) {
-            (WarpOperation::Size, _) => Same::Block,
+            (WarpOperation::Size, _) => Same::Grid,
             // The last of a block may have fewer threads.
             (WarpOperation::ActiveMask | WarpOperation::Ballot, _) => Same::Warp,
             (WarpOperation::All | WarpOperation::Any, _) => self.all(operands).min(Same::Warp),
@@ -618,18 +636,21 @@ fn raise(slot: &mut Known, known: &Known) -> bool {
 
 /// The fault, and the remedy.
 fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
-    let (of, what, vote, known) = match need {
+    let (of, what, known) = match need {
+        Same::Grid => (
+            "the grid",
+            "barrier of the grid",
+            "a value that is passed, or an element of memory that is only read",
+        ),
         Same::Block => (
-            "block",
+            "a block",
             "barrier",
-            "acc.sync_block_threads_or(…)",
-            "a value that is passed",
+            "a value that is passed, or a vote (`acc.sync_block_threads_or(…)`)",
         ),
         _ => (
-            "warp",
+            "a warp",
             "function of a warp",
-            "acc.warp_any(…)",
-            "a value that is passed, which warp of its block it is (`acc.index(Block, Threads)[0] / acc.warp_size()`, in blocks of one \
+            "a value that is passed, a vote (`acc.warp_any(…)`), or which warp of its block it is (`acc.index(Block, Threads)[0] / acc.warp_size()`, in blocks of one \
              dimension, and not by the index in the grid)",
         ),
     };
@@ -653,10 +674,10 @@ fn words(need: Same, cause: Cause, here: Option<Location>) -> String {
             ),
             format!(
                 "have all of them come to it, some with nothing to do before and after; or ask what is the same for all, as a length, \
-                 {known}, or a vote (`{vote}`). Where it is the same for a reason that cannot be seen, say so with \
+                 {known}. Where it is the same for a reason that cannot be seen, say so with \
                  `unsafe {{ acc.assume_uniform(…) }}`"
             ),
         ),
     };
-    format!("every thread of a {of} has to come to a {what}, and {why}; {instead}")
+    format!("every thread of {of} has to come to a {what}, and {why}; {instead}")
 }

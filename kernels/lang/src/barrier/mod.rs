@@ -58,6 +58,8 @@ impl Turns {
     pub(crate) const MOST_ARRAYS: u32 = 31;
     /// No array turns.
     pub(crate) const NONE: Self = Self(0);
+    /// No array turns, and the barrier is one of the grid.
+    pub(crate) const GRID: Self = Self(1 << 62);
     /// Never equal to the turns of another thread: arrays of another block are being turned.
     pub(crate) const FOREIGN: Self = Self(u64::MAX);
 

@@ -153,6 +153,13 @@ impl BarrierState {
         self.outcome.set(self.votes.replace(0));
     }
 
+    /// The place of the barrier at which all have arrived, if that is one of the grid.
+    pub(crate) fn grid_barrier(&self) -> Option<Site> {
+        let expected = self.expected.get();
+        let is_of_grid = expected & STRAY == TURNS && self.turns.get() == Turns::GRID;
+        is_of_grid.then(|| site_of(expected)).flatten()
+    }
+
     /// Some threads ended, of which this is the first, while others arrived.
     #[cold]
     pub(crate) fn diverged(

@@ -274,6 +274,12 @@ impl<const D: usize> Sketch<D> {
     }
 
     #[track_caller]
+    pub fn __method_sync_grid_threads(&self, _: Expr<Self>) -> Expr<()> {
+        state::at(Location::caller(), |s| s.frame().function.grid_barrier());
+        nothing()
+    }
+
+    #[track_caller]
     pub fn __method_sync_block_threads_count(
         &self,
         _: Expr<Self>,

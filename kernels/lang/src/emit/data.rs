@@ -8,7 +8,7 @@ use super::expression::{self, Expr};
 use super::state::{Raw, State};
 use crate::accelerator::{Block, Blocks, Elements, Grid, Thread, Threads};
 use crate::extent::{Extent, Vector};
-use crate::number::{bf16, f16};
+use crate::number::{self, bf16, f16};
 
 /// A type whose values kernels compute with on every device: that of all [`KernelData`], `usize`, `isize`, and arrays
 /// and tuples of them.
@@ -153,6 +153,18 @@ pub unsafe trait KernelData: KernelValue {
     /// True if these bytes, as many as it has, are a value of it. Bytes between fields do not count.
     #[doc(hidden)]
     fn is_value(bytes: &[u8]) -> bool;
+
+    /// The number of words in which it travels between the threads of a warp.
+    #[doc(hidden)]
+    const WORDS: usize;
+
+    /// One of these words.
+    #[doc(hidden)]
+    fn word(&self, at: usize) -> u64;
+
+    /// Takes one of these words from another value.
+    #[doc(hidden)]
+    fn set_word(&mut self, at: usize, word: u64);
 }
 
 /// A type of values that are passed to kernels: [`KernelData`], and a `usize` or `isize` alone, which is passed in as
@@ -176,17 +188,60 @@ pub unsafe trait ValueParameter: KernelValue {
     fn index(self) -> u64 {
         0
     }
+
+    /// As [`KernelData::WORDS`].
+    #[doc(hidden)]
+    const WORDS: usize;
+
+    /// As [`KernelData::word`].
+    #[doc(hidden)]
+    fn word(&self, at: usize) -> u64;
+
+    /// As [`KernelData::set_word`].
+    #[doc(hidden)]
+    fn set_word(&mut self, at: usize, word: u64);
 }
 
 // SAFETY: as `KernelData` promises.
 unsafe impl<T: KernelData> ValueParameter for T {
+    const WORDS: usize = <T as KernelData>::WORDS;
+
     fn is_value(bytes: &[u8]) -> bool {
         T::ANY_BITS || <T as KernelData>::is_value(bytes)
     }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        KernelData::word(self, at)
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, at: usize, word: u64) {
+        KernelData::set_word(self, at, word);
+    }
+}
+
+/// A number travels as one word.
+macro_rules! one_word {
+    () => {
+        const WORDS: usize = 1;
+
+        #[inline(always)]
+        fn word(&self, _: usize) -> u64 {
+            number::Scalar::to_word(*self)
+        }
+
+        #[inline(always)]
+        fn set_word(&mut self, _: usize, word: u64) {
+            *self = number::Scalar::from_word(word);
+        }
+    };
 }
 
 // SAFETY: any bytes are one.
 unsafe impl ValueParameter for usize {
+    one_word!();
+
     fn is_value(_: &[u8]) -> bool {
         true
     }
@@ -198,6 +253,8 @@ unsafe impl ValueParameter for usize {
 
 // SAFETY: any bytes are one.
 unsafe impl ValueParameter for isize {
+    one_word!();
+
     fn is_value(_: &[u8]) -> bool {
         true
     }
@@ -227,25 +284,29 @@ macro_rules! any_bits {
             fn is_value(_: &[u8]) -> bool {
                 true
             }
+
+            one_word!();
         }
     )*};
 }
 
-any_bits!(
-    (),
-    i8,
-    i16,
-    i32,
-    i64,
-    u8,
-    u16,
-    u32,
-    u64,
-    f16,
-    bf16,
-    f32,
-    f64
-);
+// SAFETY: it has no bytes.
+unsafe impl KernelData for () {
+    const ANY_BITS: bool = true;
+    const WORDS: usize = 0;
+
+    fn is_value(_: &[u8]) -> bool {
+        true
+    }
+
+    fn word(&self, _: usize) -> u64 {
+        0
+    }
+
+    fn set_word(&mut self, _: usize, _: u64) {}
+}
+
+any_bits!(i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64);
 
 macro_rules! scalars {
     ($($number:ty: $scalar:ident, $zero:expr, |$value:ident| $bits:expr;)*) => {$(
@@ -268,6 +329,8 @@ macro_rules! scalars {
 // SAFETY: 0 and 1 are its values.
 unsafe impl KernelData for bool {
     const ANY_BITS: bool = false;
+
+    one_word!();
 
     fn is_value(bytes: &[u8]) -> bool {
         matches!(bytes, [0 | 1])
@@ -343,6 +406,19 @@ without_bits!((): (), Grid: Grid, Block: Block, Thread: Thread, Blocks: Blocks, 
 // SAFETY: each element is a value.
 unsafe impl<T: KernelData, const N: usize> KernelData for [T; N] {
     const ANY_BITS: bool = T::ANY_BITS;
+    const WORDS: usize = N * <T as KernelData>::WORDS;
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        let of_each = <T as KernelData>::WORDS;
+        KernelData::word(&self[at / of_each], at % of_each)
+    }
+
+    #[inline]
+    fn set_word(&mut self, at: usize, word: u64) {
+        let of_each = <T as KernelData>::WORDS;
+        KernelData::set_word(&mut self[at / of_each], at % of_each, word);
+    }
 
     fn is_value(bytes: &[u8]) -> bool {
         (0..N).all(|at| has_value_at::<T>(bytes, at * size_of::<T>()))

@@ -5,8 +5,8 @@ use std::panic::Location;
 
 use quipu_kernel_ir as ir;
 use quipu_kernel_ir::{
-    AtomicOperation, BinaryOperation, Place, Property, Scalar, Statement, UnaryOperation, Value,
-    WarpOperation,
+    AtomicOperation, BinaryOperation, Place, Property, Scalar, Statement, Type, UnaryOperation,
+    Value, WarpOperation,
 };
 
 use super::control::nothing;
@@ -229,6 +229,42 @@ fn warp<T: ?Sized>(
     }))
 }
 
+/// Exchanges a value, of a struct or array each part by itself.
+fn shuffle(s: &mut State, operation: WarpOperation, value: Value, lane: Value) -> Value {
+    let value_type = s.frame().function.type_of(value).clone();
+    match value_type {
+        Type::Struct(id) => {
+            let types = s.module.field_types(id).into_iter().zip(0..);
+            let parts: Vec<_> = types
+                .map(|(of, at)| {
+                    let part = s.frame().function.field(value, at, of);
+                    shuffle(s, operation, part, lane)
+                })
+                .collect();
+            s.frame().function.structure(id, &parts)
+        }
+        Type::Array(element, length) => {
+            let array = s.frame().function.local(None, value);
+            let parts: Vec<_> = (0..length)
+                .map(|at| {
+                    let f = &mut s.frame().function;
+                    let index = f.index_literal(at);
+                    let mut place = Place::local(array);
+                    place.path.push(ir::Projection::Index {
+                        index,
+                        checked: false,
+                    });
+                    let part = f.load(place, (*element).clone());
+                    shuffle(s, operation, part, lane)
+                })
+                .collect();
+            s.frame().function.array((*element).clone(), &parts)
+        }
+        Type::Unit => value,
+        _ => s.frame().function.warp(operation, &[value, lane]),
+    }
+}
+
 macro_rules! warps {
     ($($method:ident ($($operand:ident: $of:ty),*) -> $result:ty = $operation:ident;)*) => {$(
         #[track_caller]
@@ -242,7 +278,11 @@ macro_rules! shuffles {
     ($($method:ident = $operation:ident;)*) => {$(
         #[track_caller]
         pub fn $method<T: KernelValue>(&self, _: Expr<Self>, value: Expr<T>, lane: Expr<u32>) -> Expr<T> {
-            warp(WarpOperation::$operation, &[value.raw(), lane.raw()], Location::caller())
+            let location = Location::caller();
+            of_value(state::at(location, |s| {
+                let (value, lane) = (s.value(value.raw(), location), s.value(lane.raw(), location));
+                shuffle(s, WarpOperation::$operation, value, lane)
+            }))
         }
     )*};
 }
@@ -310,6 +350,7 @@ impl<const D: usize> Sketch<D> {
         __method_has_clock = Clock;
         __method_has_system_scope = SystemScope;
         __method_has_device_fence = DeviceFence;
+        __method_has_grid_barrier = GridBarrier;
     }
 
     fences! {

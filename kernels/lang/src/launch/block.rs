@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::test_thread::{TestBlock, run_blocks};
-use super::{BlockScratch, Execution, GroupKernel, Run, phases, polled};
+use super::test_thread::{Start, TestBlock, run_blocks, run_together};
+use super::{BlockScratch, Execution, GroupKernel, Run, RunOptions, phases, polled};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
 use crate::kernel::BlockKernel;
@@ -73,6 +73,14 @@ impl<K: BlockKernel<D>, const D: usize> GroupKernel for BlockLaunch<'_, K, D> {
         let Some(run) = Run::of(&groups, &self.division, scratch)? else {
             return Ok(());
         };
+        if K::WAITS_FOR_GRID {
+            // All blocks run with the first one, so there is nothing left for the calls for others.
+            return match run.groups.start {
+                // SAFETY: the caller runs the first group once, and with it all groups are run once.
+                0 => unsafe { self.run_together(&run.options, scratch) },
+                _ => Ok(()),
+            };
+        }
         // Not optimised, code that the macro wrote is run in the one way in which it can be checked, and compiled for
         // no other.
         if UNOPTIMISED && K::IS_WRITTEN {
@@ -115,5 +123,24 @@ impl<K: BlockKernel<D>, const D: usize> BlockLaunch<'_, K, D> {
         let mut block = TestBlock::new(self, &run.options);
         // SAFETY: as the caller promises.
         unsafe { run_blocks(&mut block, run.groups, &run.options, scratch) }
+    }
+
+    /// Runs all groups, which wait for each other.
+    ///
+    /// # Safety
+    /// As [`GroupKernel::run_groups`].
+    unsafe fn run_together(
+        &self,
+        options: &RunOptions,
+        scratch: &mut BlockScratch,
+    ) -> Result<(), KernelError> {
+        let blocks = 0..self.division.block_count();
+        let mut blocks: Vec<_> = blocks.map(|_| TestBlock::new(self, options)).collect();
+        let mut blocks: Vec<_> = blocks
+            .iter_mut()
+            .map(|block| block as &mut dyn Start)
+            .collect();
+        // SAFETY: these are all groups of the launch, and as the caller promises.
+        unsafe { run_together(&mut blocks, options, scratch) }
     }
 }

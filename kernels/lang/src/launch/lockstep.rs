@@ -8,6 +8,8 @@
 //! 3. All at a barrier, or ended: the next warp has its turn.
 //! 4. After the last warp, all threads are at one barrier of the block, or all have ended; anything else is an error.
 //!
+//! Blocks that wait for each other at barriers of the grid run in turn, each up to the next of these.
+//!
 //! Words and votes of a warp function are kept twice, by turns: a lane may give its next ones while others have not yet
 //! read its last.
 
@@ -38,6 +40,19 @@ struct Lockstep {
 }
 
 impl Lockstep {
+    fn new(warp_size: usize) -> Self {
+        Self {
+            warp_size,
+            block: BarrierState::new(),
+            at: Cell::new(None),
+            strays: Cell::new(false),
+            active: Cell::new(0),
+            writing: Cell::new(0),
+            ballots: [const { Cell::new(0) }; 2],
+            words: [const { RefCell::new([0; 64]) }; 2],
+        }
+    }
+
     fn begin_poll(&self) {
         self.block.begin_poll();
         self.at.set(None);
@@ -115,78 +130,144 @@ struct Round {
 
 /// Runs one block in warps of such a size.
 pub(super) fn run_block(test: &Test<'_>, warp_size: usize) -> Result<(), KernelError> {
-    let threads = test.threads;
-    let meeting = Lockstep {
-        warp_size,
-        block: BarrierState::new(),
-        at: Cell::new(None),
-        strays: Cell::new(false),
-        active: Cell::new(0),
-        writing: Cell::new(0),
-        ballots: [const { Cell::new(0) }; 2],
-        words: [const { RefCell::new([0; 64]) }; 2],
-    };
+    let meeting = Lockstep::new(warp_size);
     let _polling = Polling::begin();
-    let mut alive = Alive(Vec::new());
-    alive
-        .0
-        .try_reserve_exact(threads)
-        .map_err(|_| KernelError::OutOfMemory {
-            bytes: threads.saturating_mul(size_of::<Pin<Box<dyn Future<Output = ()>>>>()),
-        })?;
-    let mut epoch = 0;
+    // The threads of a block that is run alone come to no barrier of the grid.
+    Running::new(test, &meeting)?.go_on().map(drop)
+}
+
+/// Runs blocks that wait for each other: in turn, each up to the next barrier of the grid.
+pub(super) fn run_together(tests: &[Test<'_>], warp_size: usize) -> Result<(), KernelError> {
+    let meetings: Vec<_> = tests.iter().map(|_| Lockstep::new(warp_size)).collect();
+    let _polling = Polling::begin();
+    let blocks = tests.iter().zip(&meetings);
+    let mut blocks = blocks
+        .map(|(test, meeting)| Running::new(test, meeting))
+        .collect::<Result<Vec<_>, _>>()?;
     loop {
-        let (mut ended, mut first_ended, mut waiting) = (0, None, 0);
-        for first in (0..threads).step_by(warp_size) {
-            let lanes = first..(first + warp_size).min(threads);
-            meeting.active.set(u64::MAX >> (64 - lanes.len()));
-            loop {
-                let mut round = Round::default();
-                for thread in lanes.clone() {
-                    meeting.begin_poll();
-                    if thread == alive.0.len() {
-                        // SAFETY: this comes to each thread once.
-                        alive.0.push(unsafe { test.block.start(&meeting, thread) });
-                    }
-                    let future = alive.0[thread].as_mut();
-                    let poll = test.step(thread, epoch, || {
-                        future.poll(&mut Context::from_waker(Waker::noop()))
-                    })?;
-                    let place = Place {
-                        of: test.of,
-                        thread,
-                        first: waiting + round.waiting == 0,
-                    };
-                    round.note(&meeting, poll, place)?;
-                }
-                if round.exchanging < lanes.len() {
-                    if let (1.., Some(site)) = (round.exchanging, round.site) {
-                        return Err(KernelError::DivergentWarp {
-                            kernel: test.of.kernel,
-                            group: test.of.group,
-                            warp: first / warp_size,
-                            waiting: round.exchanging,
-                            elsewhere: lanes.len() - round.exchanging,
-                            site,
-                        });
-                    }
-                    ended += round.ended;
-                    first_ended = first_ended.or(round.first_ended);
-                    waiting += round.waiting;
-                    break;
-                }
-                meeting.publish();
+        // The first block that ended, and the first that waits, with its place.
+        let (mut ended, mut waiting) = (None, None);
+        for block in &mut blocks {
+            let BlockOf { kernel, group } = block.test.of;
+            let Some(site) = block.go_on()? else {
+                ended = ended.or(Some(group));
+                continue;
+            };
+            let (other, first) = *waiting.get_or_insert((group, site));
+            if *first != *site {
+                return Err(KernelError::MismatchedGrid {
+                    kernel,
+                    groups: [other, group],
+                    barriers: [first, site],
+                });
             }
         }
-        if ended == threads {
+        let Some((group, barrier)) = waiting else {
             return Ok(());
+        };
+        if let Some(finished) = ended {
+            return Err(KernelError::DivergentGrid {
+                kernel: tests[0].of.kernel,
+                finished,
+                group,
+                barrier,
+            });
         }
-        if let Some(thread) = first_ended {
-            let error = meeting.block.diverged(test.of, thread, ended, waiting);
-            return Err(error);
+        // Accesses of all threads so far come before those from now on.
+        if let Some(shadow) = tests[0].shadow {
+            shadow.forget(0..usize::MAX);
         }
-        meeting.block.end_round();
-        epoch += 1;
+    }
+}
+
+/// A block that is run in parts.
+struct Running<'t> {
+    test: &'t Test<'t>,
+    meeting: &'t Lockstep,
+    alive: Alive<'t>,
+    /// The number of barriers passed.
+    epoch: u64,
+}
+
+impl<'t> Running<'t> {
+    fn new(test: &'t Test<'t>, meeting: &'t Lockstep) -> Result<Self, KernelError> {
+        let threads = test.threads;
+        let mut alive = Alive(Vec::new());
+        alive
+            .0
+            .try_reserve_exact(threads)
+            .map_err(|_| KernelError::OutOfMemory {
+                bytes: threads.saturating_mul(size_of::<Pin<Box<dyn Future<Output = ()>>>>()),
+            })?;
+        Ok(Self {
+            test,
+            meeting,
+            alive,
+            epoch: 0,
+        })
+    }
+
+    /// Runs the block up to the next barrier of the grid, or to its end. Gives the place of that barrier.
+    fn go_on(&mut self) -> Result<Option<Site>, KernelError> {
+        let (test, meeting) = (self.test, self.meeting);
+        let (threads, warp_size) = (test.threads, meeting.warp_size);
+        let alive = &mut self.alive;
+        loop {
+            let (mut ended, mut first_ended, mut waiting) = (0, None, 0);
+            for first in (0..threads).step_by(warp_size) {
+                let lanes = first..(first + warp_size).min(threads);
+                meeting.active.set(u64::MAX >> (64 - lanes.len()));
+                loop {
+                    let mut round = Round::default();
+                    for thread in lanes.clone() {
+                        meeting.begin_poll();
+                        if thread == alive.0.len() {
+                            // SAFETY: this comes to each thread once.
+                            alive.0.push(unsafe { test.block.start(meeting, thread) });
+                        }
+                        let future = alive.0[thread].as_mut();
+                        let poll = test.step(thread, self.epoch, || {
+                            future.poll(&mut Context::from_waker(Waker::noop()))
+                        })?;
+                        let place = Place {
+                            of: test.of,
+                            thread,
+                            first: waiting + round.waiting == 0,
+                        };
+                        round.note(meeting, poll, place)?;
+                    }
+                    if round.exchanging < lanes.len() {
+                        if let (1.., Some(site)) = (round.exchanging, round.site) {
+                            return Err(KernelError::DivergentWarp {
+                                kernel: test.of.kernel,
+                                group: test.of.group,
+                                warp: first / warp_size,
+                                waiting: round.exchanging,
+                                elsewhere: lanes.len() - round.exchanging,
+                                site,
+                            });
+                        }
+                        ended += round.ended;
+                        first_ended = first_ended.or(round.first_ended);
+                        waiting += round.waiting;
+                        break;
+                    }
+                    meeting.publish();
+                }
+            }
+            if ended == threads {
+                return Ok(None);
+            }
+            if let Some(thread) = first_ended {
+                let error = meeting.block.diverged(test.of, thread, ended, waiting);
+                return Err(error);
+            }
+            meeting.block.end_round();
+            self.epoch += 1;
+            if let Some(site) = meeting.block.grid_barrier() {
+                return Ok(Some(site));
+            }
+        }
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `grid`: a loop | the kernel has no barriers |
 //! | `phases`: a loop for each phase between barriers (`lanes`: of vectors) | it is a block kernel that has been written so, too |
 //! | `polled`: polling them in turn | it is another block kernel |
-//! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking |
+//! | `lockstep`: polling them warp by warp | [`Execution::Lockstep`], or checking; or blocks wait for each other at barriers of the grid |
 //! | `crowd`: threads of the operating system | [`Execution::OsThreads`] |
 //!
 //! Where this crate is not optimised, `lockstep` stands for `phases` and `polled`, and one loop is compiled for all kernels without

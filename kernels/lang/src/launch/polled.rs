@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use super::{BlockLaunch, BlockScratch};
-use crate::accelerator::{Accelerator, BlockAccelerator};
+use crate::accelerator::{Accelerator, BlockAccelerator, GridAccelerator};
 use crate::barrier::{BarrierState, BlockOf, Polling};
 use crate::division::WorkDivision;
 use crate::error::KernelError;
@@ -81,6 +81,14 @@ impl<L: Level, const D: usize> BlockAccelerator<D> for PolledThread<'_, L, D> {
     #[inline(always)]
     fn port(&self) -> &BarrierState {
         &self.state.barrier
+    }
+}
+
+/// Only for a kernel that does not say that it waits for the grid: then it may not.
+impl<L: Level, const D: usize> GridAccelerator<D> for PolledThread<'_, L, D> {
+    #[inline(always)]
+    fn waits_for_grid(&self) -> bool {
+        false
     }
 }
 

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::Poll;
 
 use super::{BlockLaunch, BlockScratch, Execution, RunOptions, crowd, lockstep};
-use crate::accelerator::{Accelerator, BlockAccelerator};
+use crate::accelerator::{Accelerator, BlockAccelerator, GridAccelerator};
 use crate::barrier::{BlockOf, Exchanged, Port, Site, Turns};
 use crate::check::{self, Shadow, Watched};
 use crate::division::WorkDivision;
@@ -15,7 +15,7 @@ use crate::error::KernelError;
 use crate::extent::{Extent, Vector};
 use crate::kernel::BlockKernel;
 use crate::partition::Partition;
-use crate::shared::{BlockContext, Shared};
+use crate::shared::{BlockContext, SHARED_ALIGNMENT, Shared};
 
 /// The way in which the threads of a block are run.
 #[derive(Clone, Copy)]
@@ -23,9 +23,12 @@ struct Mode {
     warp_size: u32,
     runs_alone: bool,
     watched: bool,
+    /// Blocks are run together, and wait for each other.
+    waits_for_grid: bool,
 }
 
 impl Mode {
+    /// The mode of a block that is run without others.
     fn of(options: &RunOptions) -> Self {
         let (warp_size, runs_alone) = match options.execution {
             Execution::Native => (1, true),
@@ -36,6 +39,16 @@ impl Mode {
             warp_size,
             runs_alone,
             watched: options.check,
+            waits_for_grid: false,
+        }
+    }
+
+    /// The mode of blocks that wait for each other: a thread of the operating system runs them all.
+    fn together(options: &RunOptions) -> Self {
+        Self {
+            runs_alone: true,
+            waits_for_grid: true,
+            ..Self::of(options)
         }
     }
 }
@@ -51,9 +64,14 @@ pub(super) struct TestBlock<'l, 'a, K: BlockKernel<D>, const D: usize> {
 
 impl<'l, 'a, K: BlockKernel<D>, const D: usize> TestBlock<'l, 'a, K, D> {
     pub(super) fn new(launch: &'l BlockLaunch<'a, K, D>, options: &RunOptions) -> Self {
+        let mode = if K::WAITS_FOR_GRID {
+            Mode::together(options)
+        } else {
+            Mode::of(options)
+        };
         Self {
             launch,
-            mode: Mode::of(options),
+            mode,
             block: Vector::ZERO,
             arrays: MaybeUninit::uninit(),
         }
@@ -170,6 +188,44 @@ pub(super) unsafe fn run_blocks(
             crowd::run_block(&test, mode.warp_size as usize)?;
         }
     }
+    shadow.map_or(Ok(()), |shadow| shadow.verdict())
+}
+
+/// Runs all blocks of a launch together, as they wait for each other.
+///
+/// # Safety
+/// As [`GroupKernel::run_groups`](super::GroupKernel::run_groups). These are the launch's blocks, in their order.
+#[cold]
+pub(super) unsafe fn run_together(
+    blocks: &mut [&mut dyn Start],
+    options: &RunOptions,
+    scratch: &mut BlockScratch,
+) -> Result<(), KernelError> {
+    let Some(first) = blocks.first() else {
+        return Ok(());
+    };
+    let mode = Mode::together(options);
+    let (threads, shared_bytes) = first.size();
+    let kernel = first.kernel();
+    let shadow = mode.watched.then(|| Shadow::new(kernel));
+    let stride = shared_bytes.next_multiple_of(SHARED_ALIGNMENT);
+    let bytes = stride.checked_mul(blocks.len());
+    let memory = scratch.zeroed(bytes.ok_or(KernelError::OutOfMemory { bytes: usize::MAX })?)?;
+    for (group, block) in blocks.iter_mut().enumerate() {
+        // SAFETY: so many bytes were reserved for each block and zeroed, and the scratch is borrowed.
+        unsafe { block.attach(group, memory.add(group * stride)) };
+    }
+    let tests: Vec<_> = blocks
+        .iter()
+        .zip(0..)
+        .map(|(block, group)| Test {
+            block: &**block,
+            of: BlockOf { kernel, group },
+            threads,
+            shadow: shadow.as_ref(),
+        })
+        .collect();
+    lockstep::run_together(&tests, mode.warp_size as usize)?;
     shadow.map_or(Ok(()), |shadow| shadow.verdict())
 }
 
@@ -315,5 +371,11 @@ impl<'m, const D: usize> BlockAccelerator<D> for TestThread<'m, D> {
 
     fn port(&self) -> &TestPort<'m> {
         &self.port
+    }
+}
+
+impl<const D: usize> GridAccelerator<D> for TestThread<'_, D> {
+    fn waits_for_grid(&self) -> bool {
+        self.mode.waits_for_grid
     }
 }

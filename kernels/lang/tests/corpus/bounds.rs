@@ -79,6 +79,66 @@ fn runs_sums_of_parts() {
     }
 }
 
+/// All elements of the first four arrays are written before any is read. Elements of the last two are read first, or written
+/// by some threads only.
+#[kernel(crate = quipu_kernel)]
+async fn written_first(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    sums: OwnBlock<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut one_each: SharedWrite<u32>,
+    #[shared(13)] mut each: SharedWrite<u32>,
+    #[shared(acc.extent(Block, Threads)[0] * 2)] mut filled: SharedWrite<u32>,
+    #[shared(13)] mut some: SharedWrite<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut added: SharedWrite<u32>,
+    #[shared(acc.extent(Block, Threads)[0])] mut later: SharedWrite<u32>,
+) {
+    let own = x[acc.index(Grid, Threads)[0]];
+    one_each.own()[0] = own;
+    for element in each.own() {
+        *element = own + 1;
+        *element *= 2;
+    }
+    filled.own().fill(own);
+    some.own().fill(0);
+    added.own()[0] += 2;
+    if own > 3 {
+        later.own()[0] = own;
+    }
+    let (one_each, each, filled) = acc.sync((one_each, each, filled)).await;
+    let (some, added, later) = acc.sync((some, added, later)).await;
+    let mut sum = 0;
+    for k in 0..one_each.len() {
+        sum += one_each[k] + filled[2 * k] + 2 * filled[2 * k + 1] + added[k] + later[k];
+    }
+    for k in 0..each.len() {
+        sum += each[k] + some[k];
+    }
+    for total in sums {
+        *total = sum;
+    }
+}
+
+#[test]
+fn runs_written_first() {
+    let x: Vec<u32> = (0..24).map(|i| i * 7 % 11).collect();
+    let mut y = vec![0; 3];
+    check!(written_first => (&x, &mut y), division(3, 8, 1), 8, 16, 8, 8);
+    let module = written_first(&x, &mut y).module().unwrap();
+    for dialect in [Dialect::Cuda, OPENCL] {
+        let source = printed(&module, dialect);
+        for array in ["one_each", "each", "filled", "some"] {
+            assert!(!source.contains(&format!(" {array}[quipu_at]")), "{source}");
+        }
+        for array in ["added", "later"] {
+            assert!(
+                source.contains(&format!(" {array}[quipu_at] = 0")),
+                "{source}"
+            );
+        }
+    }
+}
+
 /// The first thread of each block hands numbers on, and what comes later reads them: within the block after a barrier, and by
 /// the last block that comes.
 #[kernel(crate = quipu_kernel)]

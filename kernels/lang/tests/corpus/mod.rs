@@ -19,6 +19,7 @@ mod exchanged;
 mod failures;
 mod functions;
 mod functions_of_std;
+mod grids;
 mod half_operations;
 mod halves;
 mod iterators;
@@ -238,9 +239,13 @@ fn is_nan<T: 'static>(value: &T) -> bool {
 }
 
 /// The kernels that are not run as OpenCL C, each with what that lacks. All others are.
-const NOT_IN_OPENCL: [(&str, &str); 4] = {
+const NOT_IN_OPENCL: [(&str, &str); 6] = {
     const ATOMICS: &str = "an atomic operation for the host and other devices";
+    const GRID: &str = "a barrier of the grid: its blocks need not run at the same time; launch a kernel for each step, or ask \
+                        `acc.has_grid_barrier()`";
     [
+        ("prefix_sums", GRID),
+        ("rod", GRID),
         ("system_u32", ATOMICS),
         ("system_u64", ATOMICS),
         ("system_f64", ATOMICS),

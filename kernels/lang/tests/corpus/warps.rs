@@ -115,6 +115,80 @@ fn runs_groups() {
     assert_eq!(y, expected);
 }
 
+/// A place with a name, a flag, and parts of several sizes.
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Found {
+    weight: f64,
+    step: Step,
+    is_near: bool,
+    at: [u16; 3],
+    pair: Pair,
+}
+
+#[derive(Clone, Copy, KernelData)]
+#[kernel_data(crate = quipu_kernel)]
+#[repr(C)]
+struct Pair {
+    low: u8,
+    high: f32,
+}
+
+/// The one of an element.
+#[device(crate = quipu_kernel)]
+fn found(x: &[u32], i: usize) -> Found {
+    let near = x[i] % 3 == 0;
+    Found {
+        weight: x[i] as f64 / 8.0,
+        step: if near { Step::Second } else { Step::Other },
+        is_near: near,
+        at: [i as u16, 2 * i as u16, x[i] as u16],
+        pair: Pair {
+            low: x[i] as u8,
+            high: x[i] as f32 / 2.0,
+        },
+    }
+}
+
+/// The number of parts in which two are the same.
+#[device(crate = quipu_kernel)]
+fn same(one: Found, other: Found) -> u32 {
+    let places = (one.at == other.at) as u32 + (one.weight == other.weight) as u32;
+    let kinds =
+        (one.step as u32 == other.step as u32) as u32 + (one.is_near == other.is_near) as u32;
+    let pairs = (one.pair.low == other.pair.low) as u32 + (one.pair.high == other.pair.high) as u32;
+    places + kinds + pairs
+}
+
+/// Threads look at structs and arrays of their neighbours.
+#[kernel(crate = quipu_kernel)]
+async fn structs(acc: &impl BlockAccelerator<1>, x: &[u32], mut y: OwnElements<[u32; 4]>) {
+    let i = acc.index(Grid, Threads)[0];
+    let own = found(x, i);
+    let has_neighbours = acc.warp_size() > 1;
+    let across = acc.warp_shuffle_xor(own, 1).await;
+    let is_across = same(across, found(x, if has_neighbours { i ^ 1 } else { i }));
+    let first = warp_shuffle_within(acc, own, 0, 2).await;
+    let is_first = same(first, found(x, if has_neighbours { i - i % 2 } else { i }));
+    let up = acc.warp_shuffle_up([own.at[0], own.at[2]], 1).await;
+    let back = acc.warp_shuffle_down(up, 1).await;
+    let is_last = acc.lane() + 1 == acc.warp_size();
+    let is_back = is_last || back == [own.at[0], own.at[2]];
+    let is_other = !has_neighbours || across.at[0] != own.at[0];
+    for (_, y) in y.each() {
+        *y = [is_across, is_first, is_back as u32, is_other as u32];
+    }
+}
+
+#[test]
+fn runs_structs() {
+    let x: Vec<u32> = (0..128).map(|i| i * 37 % 128).collect();
+    let mut y = vec![[0; 4]; 128];
+    check!(structs => (&x, &mut y), division(2, 64, 1));
+    assert_eq!(y, [[6, 6, 1, 1]; 128]);
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, bytemuck::NoUninit, KernelData)]
 #[kernel_data(crate = quipu_kernel)]
 #[repr(u32)]

@@ -50,7 +50,7 @@ pub struct Field {
     pair: (u8, u16),
 }
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
 pub fn field(_acc: &impl Accelerator<1>, field: Field, mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a kernel's data
     for (_, y) in y.each() {
         *y = field.pair.1 as u32;
@@ -78,7 +78,7 @@ pub struct Pair<T> {
     both: [T; 2],
 }
 
-#[kernel(crate = quipu_kernel)] //~ `(u8, u16)` is no type of a kernel's data
+#[kernel(crate = quipu_kernel)]
 pub fn generic(_acc: &impl Accelerator<1>, pair: Pair<(u8, u16)>, mut y: OwnElements<u32>) { //~ `(u8, u16)` is no type of a kernel's data
     for (_, y) in y.each() {
         *y = pair.both[0].1 as u32;

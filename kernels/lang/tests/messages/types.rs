@@ -1,6 +1,6 @@
 //! Types and functions that kernels do not know.
 
-use quipu_kernel::{Accelerator, KernelData, OwnElements, device, f16, kernel};
+use quipu_kernel::{Accelerator, KernelData, OwnElements, WorkDivision, device, f16, kernel};
 use std::ops::{Add, Neg};
 
 #[derive(Clone, Copy)]
@@ -86,7 +86,8 @@ pub fn scale(_acc: &impl Accelerator<1>, factor: f32, x: &[f32], mut y: OwnEleme
 
 fn main() {
     let (x, mut y) = (vec![1.0_f32; 3], vec![0.0_f32; 3]);
-    let _ = scale(2.0, &x, &mut y);
-    let _ = scale(2.0, x, &mut y); //~ `Vec<f32>` cannot be passed for this parameter of the kernel
-    let _ = scale(2.0, &[1.0_f32], &y); //~ `&Vec<f32>` cannot be passed for this parameter of the kernel
+    let division = WorkDivision::new(1, 3, 1).unwrap();
+    let _ = scale(2.0, &x, &mut y).run(division);
+    let _ = scale(2.0, x, &mut y).run(division); //~ `Vec<f32>` cannot be passed for this parameter of the kernel
+    let _ = scale(2.0, &[1.0_f32], &y).run(division); //~ `&Vec<f32>` cannot be passed for this parameter of the kernel
 }

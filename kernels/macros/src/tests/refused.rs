@@ -4,6 +4,9 @@ refused! {
     strings: body("let a = \"text\";") at "\"text\"" says "use numbers";
     index_of_own_elements: body("let i = acc.index(Grid, Threads)[0]; y[i] = x[i];") at "y" says "for (i, y) in y.each()";
     index_of_own_elements_that_is_read: body("let a = y[n as usize];") at "y" says "for (i, y) in y.each()";
+    own_elements_without_each: body("for (i, v) in y { *v = x[i]; }") at "y" says "for (i, y) in y.each()";
+    element_that_is_a_pair: body("for v in y.each() { *v = x[0]; }") at "v" says "gives each element with its number";
+    element_that_is_counted_again: body("for (i, v) in y.each().enumerate() { if i > 3 { *v = x[i]; } }") at "v" says "gives each element with its number";
     mutable_slice: kernel("fn k(acc: &impl Accelerator<1>, x: &[f32], y: &mut [f32]) {}") at "&mut [f32]" says "write `OwnElements<T>`";
     own_elements_of_other_dimensions: kernel("fn k(acc: &impl Accelerator<2>, x: GlobalRef<f32, 2>, y: OwnElements<f32>) {}") at "OwnElements<f32>" says "write `OwnElements<T, 2>`";
     a_tile_of_other_dimensions: kernel("fn k(acc: &impl Accelerator<1>, y: OwnTile<f32, 2>) {}") at "OwnTile<f32, 2>" says "as many dimensions as the accelerator";

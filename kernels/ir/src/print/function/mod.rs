@@ -358,6 +358,15 @@ impl<'p, 'm> FunctionPrinter<'p, 'm> {
                 let line = format!("{};", self.module.language.barrier(site));
                 self.text.line_at(*location, &line);
             }
+            Statement::GridBarrier(location) => {
+                self.latest = location.or(self.latest);
+                self.flush(Change::All);
+                let site = self.module.barrier_site(self.function, self.latest);
+                let language = self.module.language;
+                let barrier = language.grid_barrier(&mut self.module.helpers, site);
+                let barrier = barrier.map_err(|what| self.module.unsupported(what, *location))?;
+                self.text.line_at(*location, &format!("{barrier};"));
+            }
             Statement::Fence(scope, order) => {
                 self.flush(Change::All);
                 let language = self.module.language;
