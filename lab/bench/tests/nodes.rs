@@ -25,7 +25,7 @@ fn every_benchmark_of_nodes_runs_beside_tls_and_its_results_are_right() {
         }
         count += 1;
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 7);
 }
 
 #[cfg(target_os = "linux")]

@@ -3,9 +3,9 @@
 use crate::addresses::SEPARATOR;
 use crate::connection::Connection;
 use crate::error::{LinkError, Result};
-use crate::invitation::{Invitation, check_address};
+use crate::invitation::Invitation;
 use crate::key::{Fingerprint, Key, random};
-use crate::resolve::NAMES_HERE;
+use crate::resolve::{NAMES_HERE, answered};
 use crate::route::Route;
 use crate::session::{NodeDevice, NodeLinks, NodeLoad, Place};
 use crate::tls::{self, OnlyNode};
@@ -89,22 +89,32 @@ impl Dial<'_> {
     ) -> Result<Connection> {
         let node = session.map_or(self.node, |(_, key)| key);
         let whom = (Some(node), session.map(|(session, _)| session));
-        connect(self.address, self.key, whom, protocol, self.patience)
+        connect(
+            self.address,
+            self.key,
+            whom,
+            protocol,
+            self.patience,
+            |_| (),
+        )
     }
 
-    /// A connection to the node, handshake done. As soon as one of its addresses has answered, `reached` is told which.
+    /// A connection to the node, handshake done. As soon as one of its addresses has answered, `reached` is told which;
+    /// the last that it is told is the node's.
     pub(crate) fn connect_telling(
         &self,
         protocol: &[u8],
-        reached: impl FnOnce(SocketAddr),
+        reached: impl FnMut(SocketAddr),
     ) -> Result<Connection> {
-        let deadline = Instant::now() + self.patience;
-        let stream = reach(self.address, deadline)?;
-        if let Ok(host) = stream.peer_addr() {
-            reached(host);
-        }
-        let tls = tls::client(self.key, Some(self.node), protocol, self.address)?;
-        shake_hands(stream, tls, protocol, self.address, deadline)
+        let whom = (Some(self.node), None);
+        connect(
+            self.address,
+            self.key,
+            whom,
+            protocol,
+            self.patience,
+            reached,
+        )
     }
 
     /// Asks about the node: a connection for [`NodeLink::ping`] and [`NodeLink::status`], which belongs to no session.
@@ -126,22 +136,29 @@ impl Dial<'_> {
 }
 
 /// A connection in one of the protocols, handshake done: to the node or session of a key, or to any side that answers
-/// where none is expected.
+/// where none is expected. Each address that answers is told to `reached`.
 fn connect(
     address: &str,
     key: &Key,
     (node, session): (Option<Fingerprint>, Option<SessionId>),
     protocol: &[u8],
     patience: Duration,
+    mut reached: impl FnMut(SocketAddr),
 ) -> Result<Connection> {
     let deadline = Instant::now() + patience;
-    let mut stream = reach(address, deadline)?;
-    if let Some(session) = session {
-        let written = stream.write_all(&Route::to(session).encode());
-        written.map_err(|error| crate::connection::ended(address, error))?;
-    }
-    let tls = tls::client(key, node, protocol, address)?;
-    shake_hands(stream, tls, protocol, address, deadline)
+    let mut connection = NAMES_HERE.reach(address, deadline, |mut stream, until| {
+        if let Ok(host) = stream.peer_addr() {
+            reached(host);
+        }
+        if let Some(session) = session {
+            let written = stream.write_all(&Route::to(session).encode());
+            written.map_err(|error| crate::connection::ended(address, error))?;
+        }
+        let tls = tls::client(key, node, protocol, address)?;
+        shake_hands(stream, tls, protocol, address, until)
+    })?;
+    connection.set_deadline(Some(deadline));
+    Ok(connection)
 }
 
 /// TLS's handshake on a connection, in one of the protocols, with the side whose key the verifier expects.
@@ -154,15 +171,13 @@ pub(crate) fn shake_hands(
 ) -> Result<Connection> {
     let shaken = Connection::shake_hands(stream, tls.into(), address, deadline);
     if let Some((expected, found)) = only.wrong_key() {
-        NAMES_HERE.note(address, None);
         return Err(LinkError::WrongKey {
             address: address.to_owned(),
             expected,
             found,
         });
     }
-    // Somebody else may be there by now.
-    let connection = shaken.inspect_err(|_| NAMES_HERE.note(address, None))?;
+    let connection = shaken?;
     if connection.protocol() == protocol {
         return Ok(connection);
     }
@@ -170,46 +185,6 @@ pub(crate) fn shake_hands(
         address: address.to_owned(),
         source: rustls::Error::NoApplicationProtocol,
     })
-}
-
-/// The first of the host's addresses that answers.
-pub(crate) fn reach(address: &str, deadline: Instant) -> Result<TcpStream> {
-    let unreachable = |source| LinkError::Unreachable {
-        address: address.to_owned(),
-        source,
-    };
-    check_address(address)?;
-    // One address that swallows packets leaves time for the others.
-    let dial = |host: &SocketAddr, others: usize| {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let own = left / u32::try_from(others + 1).unwrap_or(u32::MAX);
-        let own = own.max(Duration::from_millis(1));
-        TcpStream::connect_timeout(host, own)
-    };
-    // Where it was is known without its name, which may take long to look up. It may have moved.
-    if let Some(host) = NAMES_HERE.reached(address) {
-        match dial(&host, 1) {
-            Ok(stream) => return Ok(stream),
-            Err(_) => NAMES_HERE.note(address, None),
-        }
-    }
-    let hosts = NAMES_HERE.look_up(address, deadline)?;
-    let mut last = std::io::Error::other("the host has no address");
-    for (host, others) in hosts.iter().zip((0..hosts.len()).rev()) {
-        if Instant::now() >= deadline {
-            return Err(LinkError::TimedOut {
-                address: address.to_owned(),
-            });
-        }
-        match dial(host, others) {
-            Ok(stream) => {
-                NAMES_HERE.note(address, Some(*host));
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(unreachable(last))
 }
 
 /// A connection to the first that answers at one of several addresses, with separators between them: the node of a
@@ -232,7 +207,8 @@ fn connect_to_first(
         // Each ends by itself when the patience is over.
         let dialling = move || {
             // Another may have been found before.
-            let _ = found.send(connect(&address, &key, (node, None), protocol, patience));
+            let whom = (node, None);
+            let _ = found.send(connect(&address, &key, whom, protocol, patience, |_| ()));
         };
         let thread = std::thread::Builder::new().name("quipu-dial".to_owned());
         thread.start(dialling).map_err(unreachable)?;
@@ -242,10 +218,7 @@ fn connect_to_first(
     for attempt in finds {
         match attempt {
             Ok(connection) => return Ok(connection),
-            // A side is there.
-            Err(error @ (LinkError::WrongKey { .. } | LinkError::Tls { .. })) => {
-                failure = Some(error);
-            }
+            Err(error) if answered(&error) => failure = Some(error),
             Err(error) => failure = failure.or(Some(error)),
         }
     }

@@ -272,6 +272,12 @@ pub fn list() -> &'static [Benchmark] {
             driver: nodes::migrate,
         },
         Benchmark {
+            name: "buffers",
+            summary: "up to ten million live buffers of a node: the time and the memory of each, beside few buffers",
+            measures: Measures::Nodes,
+            driver: nodes::buffers,
+        },
+        Benchmark {
             name: "distributed-matmul",
             summary: "a matrix product over several nodes' cores or GPUs, beside one node, and beside the same devices without nodes",
             measures: Measures::Nodes,
@@ -286,7 +292,7 @@ pub fn list() -> &'static [Benchmark] {
         },
         Benchmark {
             name: "stream-edge",
-            summary: "frames of a node's camera over a slow network, what is in use of them beside whole buffers",
+            summary: "pictures and clouds of points of two nodes over a slow network, what is in use beside whole buffers",
             measures: Measures::Nodes,
             driver: nodes::stream_edge,
         },

@@ -235,7 +235,7 @@ fn source(options: SourceOptions) -> Result<Option<Device>, BenchError> {
 
 /// The native kernels of a node.
 struct Own {
-    /// The product, and what brings its inputs.
+    /// The product, what brings its inputs, and a stream's.
     kernels: Kernels,
     /// The kernel that adds one.
     add: HashMap<Name, Maker>,
@@ -248,11 +248,14 @@ impl Natives for Own {
     }
 }
 
-fn serving(devices: &[Device]) -> quipu_node::Options {
+/// What a node is told that serves sessions of these devices in its own process.
+pub(super) fn serving(devices: &[Device]) -> quipu_node::Options {
     let devices = devices.iter().map(|device| device.core().clone());
     let product = quipu_algorithms::served::matrix_product::<f32>();
     let natives = Own {
-        kernels: product.with::<kernels::peek<f32>, _>(),
+        kernels: product
+            .with::<kernels::peek<f32>, _>()
+            .and(super::edge::kernels()),
         add: makers(),
     };
     quipu_node::Options {
@@ -261,8 +264,8 @@ fn serving(devices: &[Device]) -> quipu_node::Options {
     }
 }
 
-/// What a node of a benchmark's is told that offers this, as far as it serves sessions in its own process, and else what starts
-/// a process for each.
+/// What a node of a benchmark's is told that offers this, and starts a process for each session where the user of this crate
+/// says how.
 pub(super) fn node_options(
     session: &Session<'_>,
     offer: &Offer,

@@ -5,7 +5,7 @@
 
 use super::{Place, Served, add, number, read, write};
 use crate::error::{BenchError, SubjectError};
-use crate::harness::{Contender, Report, Row, Session};
+use crate::harness::{Contender, Gate, Report, Row, Session};
 use crate::reference::network::{Pair, Way};
 use quipu_lab_network::Shape;
 use std::time::Instant;
@@ -15,6 +15,10 @@ const COMMAND: usize = 144;
 const END: usize = 32;
 /// Bytes that say what is to be done, and that it is.
 const WORDS: usize = 96;
+
+/// The most of a round trip, and the least of bytes in a second, as a part of what TLS alone has.
+const TRIP: f64 = 1.5;
+const RATE: f64 = 0.9;
 
 /// The benchmark `links`.
 pub(in crate::benchmarks) fn links(
@@ -58,6 +62,11 @@ pub(in crate::benchmarks) fn links(
         for other in 1..samples.contenders() {
             let row = Row::new(case.as_str(), "node", 0, "ms/trip", &ours);
             let row = row.beside(samples.name(other), (&ours, &milliseconds(other)));
+            if other == 1 {
+                let ratio = row.ratio.unwrap_or(f64::NAN);
+                let what = format!("{case}, against TLS alone");
+                report.gates.push(Gate::at_most(what, ratio, TRIP, "x"));
+            }
             session.add(report, row);
         }
 
@@ -93,6 +102,11 @@ pub(in crate::benchmarks) fn links(
             for other in 1..samples.contenders() {
                 let row = Row::new(case.as_str(), "node", 0, "MB/s", &ours);
                 let row = row.beside(samples.name(other), (&ours, &rates(other)));
+                if other == 1 {
+                    let ratio = row.ratio.unwrap_or(f64::NAN);
+                    let what = format!("{case}, against TLS alone");
+                    report.gates.push(Gate::at_least(what, ratio, RATE, "x"));
+                }
                 session.add(report, row);
             }
         }

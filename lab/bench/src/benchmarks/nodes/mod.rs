@@ -7,12 +7,14 @@
 //! | `commands` | `noop` and `chain` |
 //! | `transfers` | `bulk` |
 //! | `migrate` | `migrate` |
+//! | `buffers` | `buffers` |
 //! | `matmul` | `distributed-matmul` |
 //! | `cluster` | several nodes, on loopback or at a switch, and what each of them offers |
-//! | `edge` | `stream-edge` |
+//! | `edge` | `stream-edge`, a file for each stream |
 //! | `links` | `links`, over networks that are made for it |
 
 mod add;
+mod buffers;
 mod cluster;
 mod commands;
 mod edge;
@@ -22,6 +24,7 @@ mod matmul;
 mod migrate;
 mod transfers;
 
+pub(super) use buffers::buffers;
 pub use cluster::serve_session;
 pub(super) use commands::{chain, noop};
 pub(super) use edge::stream_edge;
