@@ -259,6 +259,7 @@ impl<'m> FunctionPrinter<'m> {
                 self.line(&text);
             }
             Statement::Barrier(_) => return self.refuse("barriers of a block", None),
+            Statement::GridBarrier(_) => return self.refuse("barriers of a grid", None),
             Statement::Fence(..) => {}
         }
         Ok(())

@@ -209,8 +209,11 @@ fn the_source_is_that_of_a_kernel_that_is_passed_them() {
         unsafe { at.write(0, 3) };
     }
     let context = context();
-    let (x, mut at) = (context.allocate(9).unwrap(), context.allocate(9).unwrap());
-    let mut y = context.allocate(9).unwrap();
+    let (x, mut at) = (
+        context.allocate::<u32>(9).unwrap(),
+        context.allocate::<u32>(9).unwrap(),
+    );
+    let mut y = context.allocate::<u32>(9).unwrap();
     let features = print::OpenClFeatures::USUAL;
     for dialect in [Dialect::C99, Dialect::Cuda, Dialect::OpenCl(features)] {
         let options = Options::new(dialect, IndexWidth::Bits32);
