@@ -92,6 +92,7 @@ impl Remote {
     }
 
     /// Cuts the connections to all nodes, as a network may: for tests of a loss.
+    #[doc(hidden)]
     pub fn cut(&self) {
         self.links.iter().for_each(|link| link.cut());
     }

@@ -52,6 +52,7 @@ pub struct Options {
     pub peers: Peering,
     /// Features of the protocol that it does without, as an older node would, to see how clients fare with one: none, else. Sessions in
     /// processes of their own have all.
+    #[doc(hidden)]
     pub lacks: u64,
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
@@ -293,6 +294,7 @@ impl Node {
     }
 
     /// Cuts the connections of all sessions, as a network may: for tests of what happens then.
+    #[doc(hidden)]
     pub fn cut(&self) {
         let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
         for session in sessions {
