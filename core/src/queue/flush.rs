@@ -255,7 +255,7 @@ impl Visit {
     }
 
     fn queue(&self) -> &QueueShared {
-        // SAFETY: visited.
+        // SAFETY: `new` has counted this visit in `visitors`, and `recycle` leaves a place to its last visitor.
         unsafe { self.0.in_use() }
     }
 }

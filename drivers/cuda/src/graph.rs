@@ -264,7 +264,7 @@ impl Batch {
         }
         let executable = builder.finish()?;
         live.with_stream(|stream| {
-            // SAFETY: both are alive.
+            // SAFETY: `executable` and `stream` own what is passed, and outlive the call.
             let code = unsafe { sys::cuGraphUpload(executable.raw, stream.raw()) };
             named("cuGraphUpload", code)?;
             stream.synchronize()

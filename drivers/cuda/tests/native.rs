@@ -43,7 +43,7 @@ fn copy(queue: &Queue, from: Access<'_>, to: Access<'_>, more: usize) -> Event {
     let call = move |native: &CudaQueue, memories: Vec<CudaMemory>| {
         let [from, to] = [memories[0], memories[1]];
         let mut current = std::ptr::null_mut();
-        // SAFETY: asks only.
+        // SAFETY: the call writes one pointer into `current`, a local variable.
         unsafe { sys::cuCtxGetCurrent(&raw mut current) };
         assert_eq!(current, native.context());
         let (from, to, bytes) = (from.address(), to.address(), from.length() + more);

@@ -109,7 +109,7 @@ impl Channel {
         let wait = wait.map_or(-1, |wait| {
             i32::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
         });
-        // SAFETY: there is one.
+        // SAFETY: `poll` is one entry, as the call says.
         match checked(unsafe { libc::poll(&raw mut poll, 1, wait) }) {
             Ok(0) => return Ok(Packet::Nothing),
             Ok(_) => {}

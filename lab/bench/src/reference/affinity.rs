@@ -7,7 +7,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub fn cores() -> Vec<usize> {
     let set = own();
-    // SAFETY: a set of cores, and asks only.
+    // SAFETY: `set` is initialised, and `core` is less than `CPU_SETSIZE`.
     let has = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
     (0..libc::CPU_SETSIZE as usize).filter(has).collect()
 }
