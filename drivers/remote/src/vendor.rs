@@ -1,4 +1,4 @@
-//! The verbs that the driver is made of.
+//! [`Vendor`] for nodes: the verbs of a driver over connections to other machines.
 
 use crate::Met;
 use crate::description::Asked;

@@ -51,8 +51,8 @@ const LONG_NAP_NS: u64 = 100_000;
 /// The longest sleep in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// A thread that polls looks away for one in so many parts of the time that it has looked in vain, because others want
-/// the library's locks, and the core's other half. The next constant limits that time.
+/// A thread that polls pauses for one in so many parts of the time that it has polled in vain. Other threads want the
+/// library's locks, and the core's other hyperthread. The next constant limits that time.
 const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
