@@ -35,7 +35,7 @@ pub(crate) mod slot;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod users_code;
+mod user_code_tests;
 pub(crate) mod view;
 
 pub use id::EventId;

@@ -13,12 +13,12 @@
 
 pub(crate) mod enqueue;
 pub(crate) mod flush;
+#[cfg(test)]
+mod flush_tests;
 pub(crate) mod gate;
 pub(crate) mod options;
 pub(crate) mod place;
 pub(crate) mod progress;
-#[cfg(test)]
-mod watchers;
 
 use crate::command::{enter_blocking_wait, fire};
 use crate::context::ContextShared;
