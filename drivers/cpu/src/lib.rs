@@ -6,6 +6,7 @@
 //! | `queue` | the driver contract over the pool |
 //! | [`serial`] | the device that is the caller's thread |
 //! | `device` | the properties of the devices |
+//! | `pin` | pinning threads to cores |
 //!
 //! Options come from the builder or, where it does not set them, from the
 //! environment: `QUIPU_CPU_WORKERS=N` sets the number of workers,

@@ -14,6 +14,7 @@
 //! | `memory` | allocations, as the core asks for them |
 //! | `parts` | devices that are parts of others |
 //! | [`staging`] | large copies between pageable memory and devices |
+//! | `sharing` | work that a thread shares with other threads of the driver |
 //! | [`past_caches`] | copies into memory that a device is about to read |
 //! | [`programs`] | the programs that there are, and those that are being compiled |
 //! | [`disk`] | compiled programs on disk |

@@ -5,6 +5,7 @@
 //! | `device` | the devices: their properties, their contexts |
 //! | `queues` | a device's queues, and the choice of one for a command |
 //! | `partition` | devices that are parts of others |
+//! | `vendors` | platforms: the loader's, or those that a folder lists |
 //! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |
 //! | `forward` | calls of commands |
 //! | `program` | code that launches bring along: compiled, launched |

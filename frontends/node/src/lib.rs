@@ -2,17 +2,20 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`node`] | listens, lets in who may, keeps the sessions |
-//! | [`limits`] | how much of what a session may have |
+//! | [`node`] | the node itself: it listens, admits clients, and keeps sessions |
+//! | [`limits`] | limits of what a session may use |
 //! | [`native`] | kernels that the node's program has natively |
 //! | [`process`] | sessions in processes of their own |
-//! | `listening` | takes connections, and looks for their first words |
+//! | `listening` | the thread that takes connections and looks for their first words |
 //! | `strangers` | connections that have not said hello yet |
 //! | `early` | connections of sessions that are coming |
-//! | `watch` | what is looked at from time to time |
-//! | `questions` | answers to who only asks how the node is |
+//! | `watch` | the thread that looks for revoked clients and for kernels that take too long |
+//! | `totals` | the numbers that sessions count |
+//! | `questions` | answers to clients that only ask for the status |
 //! | `paced` | an answer that is made now and then for all who ask |
-//! | `describe` | what the devices are, in the protocol's words |
+//! | `load` | the load of devices, and the traffic of links |
+//! | `printed` | the output of a session's kernels, on its way to the client |
+//! | `describe` | descriptions of devices in the protocol's words |
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
 //!

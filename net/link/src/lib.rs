@@ -9,18 +9,22 @@
 //! | [`nodes`] | the nodes that a client has paired with |
 //! | [`clients`] | the clients that a node has enrolled |
 //! | [`rights`] | a client's rights at a node |
+//! | `base32` | text for people to read to each other |
 //! | [`invitation`] | invitations: one word that enrols one client, for ten minutes |
 //! | [`connection`] | frames over TLS over TCP |
 //! | [`compression`] | the choice of compression for large transfers |
+//! | `tls` | the choice of cryptography, and TLS by raw public keys |
 //! | [`stream`] | both directions of a connection at once: numbers, acknowledgements, batches |
+//! | [`route`] | the bytes before TLS on a connection that is for one session |
+//! | `resolve` | the addresses of a host's name, within a time limit |
 //! | [`client`] | dialling a node: enrolment, hello, ping, status |
 //! | `early` | connections of a session that is being asked for |
 //! | [`session`] | the first words, and what a node answers: its terms and its devices |
 //! | [`peer`] | connections from node to node |
-//! | [`gate`] | a node's door: who may come in, and what for |
+//! | [`gate`] | the admission of connections at a node |
 //! | [`clock`] | the time of day, which tests give |
 //! | [`timer`] | time that passes, which tests give |
-//! | [`error`] | what can go wrong, said for people |
+//! | [`error`] | errors, with texts for people |
 //!
 //! `docs/wire.md` specifies the messages, and the checks of each side.
 //!

@@ -15,6 +15,7 @@
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
 //! | `neighbours` | gathers that ask whether one read does |
 //! | `half` | numbers of 16 bits |
+//! | `words` | vectors of a few bytes that are read and written as one number |
 //! | `division` | whole numbers that are divided many at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |
