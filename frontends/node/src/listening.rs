@@ -1,4 +1,5 @@
-//! Takes connections, and looks for their first words, with one thread for all (Linux): a connection without them costs no place.
+//! The listening thread (Linux): it takes connections and looks for the first words of all of them. A connection without first
+//! words costs no place.
 //!
 //! | first words | what becomes of the connection |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What there is to do on the node's devices, and what goes over its links, for who asks.
+//! The load of the node's devices and the traffic of its links, as clients ask for them.
 //!
 //! 1. Each session counts its commands by queue ([`counters`](crate::session)). Sums are made when somebody asks.
 //! 2. Sessions in processes of their own are asked by the node, and waited for, but not for long.

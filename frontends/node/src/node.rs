@@ -1,4 +1,4 @@
-//! Listens, lets in who may, keeps the sessions.
+//! The node: it listens, admits clients, and keeps their sessions.
 
 use crate::describe::described;
 use crate::limits::Limits;
@@ -144,7 +144,7 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
-/// Of whose refusals the operator was told in the last minute. Whoever comes decides how many there are.
+/// The refusals of the last minute, of which the operator is told some. Strangers decide how many there are.
 #[derive(Default)]
 struct Refusals {
     since: Duration,
@@ -153,9 +153,9 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// In so much time.
+    /// The time for which refusals are counted.
     const TIME: Duration = Duration::from_secs(60);
-    /// So many are said, at most.
+    /// The most of them that are logged in that time.
     const MOST: u32 = 20;
 }
 

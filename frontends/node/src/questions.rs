@@ -1,4 +1,4 @@
-//! Answers to who only asks how the node is.
+//! Answers to clients that only ask for a node's status.
 
 use crate::describe::described;
 use crate::load::{DeviceLoad, links};

@@ -1,4 +1,4 @@
-//! What a node and a session's process say to each other: packets, which may carry an open connection.
+//! The channel between a node and a session's process: packets, which may carry an open connection.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};

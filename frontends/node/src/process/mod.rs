@@ -16,17 +16,17 @@
 //! | here | the two sides' common words |
 //! | `parent` | the node's side |
 //! | `child` | the session's side |
-//! | `loads` | what there is to do on devices, from the session's side to the node's |
+//! | `loads` | the load of devices, from the session's side to the node's |
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `keeper` | the session's first process, with which all others end |
-//! | `sandbox` | what the session's side may not do |
+//! | `sandbox` | the sandbox of the session's side |
 //! | `namespaces` | users, networks and memory that it does not share with others |
 //! | `scratch` | the folders that its compilers write to |
 //! | `output` | what its processes print, passed on to the node's standard error |
-//! | `groups` | what processes have together, limited by the kernel |
-//! | `usage` | what processes have together, looked at from outside |
-//! | `trial` | what of the sandbox keeps a program from what |
+//! | `groups` | resources of all processes together, limited by the kernel |
+//! | `usage` | resources of all processes together, looked at from outside |
+//! | `trial` | the search for the part of the sandbox that hides something |
 
 mod channel;
 mod child;

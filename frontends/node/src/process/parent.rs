@@ -1,4 +1,4 @@
-//! The node's side: starts the processes of sessions, hands them their connections, and sees to their ends.
+//! The node's side of sessions' processes: their start, their connections, and their ends.
 
 use super::channel::{Channel, Packet};
 use super::groups::{Group, Groups};

@@ -1,4 +1,4 @@
-//! What a session's process may not do, as far as Linux takes it without rights of its own.
+//! The sandbox of a session's process, as far as Linux gives one to a user without rights.
 //!
 //! | what | by |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
+//! The resources that sessions' processes use, looked at from outside. The system's limits hold for a process alone, and it may
+//! start others.
 //!
 //! 1. While there are sessions, a thread looks at all processes of each session's group once a second: how many processes and
 //!    threads, their memory, the files that they have written, with those that they have unlinked and still have open or mapped, and

@@ -1,4 +1,4 @@
-//! Which cores a thread runs on: where the system chooses, it sometimes puts two threads that wait for each other on one core, where
+//! The cores that a thread runs on: where the system chooses, it sometimes puts two threads that wait for each other on one core, where
 //! neither is ever woken from sleep, and sometimes on two, which takes several times as long. So measurements of such say which.
 
 use std::io;
