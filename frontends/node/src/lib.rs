@@ -41,10 +41,11 @@ pub mod process;
 mod questions;
 mod session;
 mod strangers;
+mod totals;
 mod watch;
 
 pub use limits::Limits;
-pub use load::LinkSums;
+pub use load::{LinkStates, LinkSums, LinkTotals};
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]

@@ -118,7 +118,7 @@ const DIAL: u8 = b'D';
 const DIALLED: u8 = b'A';
 /// Process to node: it serves, with this key.
 const READY: u8 = b'R';
-/// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
+/// Process to node: its [totals](crate::totals::Totals), if they have changed.
 const COUNTS: u8 = b'S';
 
 /// Process to node: the session ends by a limit, which the text says.

@@ -448,7 +448,7 @@ fn judge(found: Vec<Found>) -> bool {
         suspects |= is_beyond;
         seen.push(Seen {
             client: session.client,
-            bytes: [bytes, session.counts[0].load(Ordering::Acquire)],
+            bytes: [bytes, locked(&session.totals).buffer_bytes],
             most: [limits.process_bytes, limits.session_bytes],
         });
         all.push(session);
