@@ -185,10 +185,8 @@ impl Command {
             }
         }
         debug_assert!(slot.cancelled.load(Ordering::Relaxed));
-        ErrorKind::Cancelled {
-            what: format!("'{}' on '{}'", self.label(), self.queue().device_name()),
-        }
-        .into()
+        let what = format!("'{}' on '{}'", self.label(), self.queue().device_name());
+        Error::cancelled(what)
     }
 
     /// Ends the command: the contract's `broadcast`. Dependants that become

@@ -71,8 +71,9 @@ use quipu_link::session::Greeted;
 use quipu_link::timer::{SystemTimer, Timer};
 use quipu_link::{Fingerprint, Key};
 use quipu_protocol::message::GoodbyeReason;
+use quipu_scheduler::sync::lock as locked;
 use quipu_scheduler::{Error, ErrorKind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 pub use vendor::Remote;
 
@@ -216,9 +217,4 @@ pub fn together(nodes: Vec<Met>) -> Result<Arc<RemoteDriver>> {
 /// As [`meet`] and [`together`].
 pub fn connect(options: &Options, key: &Key) -> Result<Arc<RemoteDriver>> {
     together(vec![meet(options, key)?])
-}
-
-/// Locks a mutex, also after a thread has panicked with it: all data that is kept so is whole at every moment.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

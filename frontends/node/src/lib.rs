@@ -53,13 +53,8 @@ pub use process::{
     Restriction, Spawn, Weakness, remove_scratch, serve_session, serve_session_reading, weaknesses,
 };
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use quipu_scheduler::sync::lock as locked;
 
 /// The log target for operators: enrolments, refusals, begins and ends of sessions, and limits, in a line each. `quipu serve`
 /// shows it at `info`, and no other target.
 pub const OPERATOR: &str = "quipu_node::operator";
-
-/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
