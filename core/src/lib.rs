@@ -54,7 +54,9 @@ pub mod region;
 mod router;
 mod tracing_records;
 
-pub(crate) use quipu_scheduler_base::{bias, limits, notify, observers, shown, state, watching};
+pub(crate) use quipu_scheduler_base::{
+    bias, flush_demand, limits, notify, observers, shown, state,
+};
 pub use quipu_scheduler_base::{clock, error, hash, panics, process, sync, trace};
 
 pub use access::{AccessMode, RawArgument};
