@@ -343,7 +343,6 @@ fn escaped(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_conformance::Watchdog;

@@ -1,6 +1,6 @@
 //! A thread that lends itself runs the brief ones of its own commands, and nothing else; and bytes that are lent to the
 //! host.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_scheduler::driver::InlineExecutor;

@@ -1,5 +1,5 @@
 //! Memory of OpenCL devices: zeroed, accounted for, refused with sizes.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Many clients at once on one node: each has what is its own, and nothing is lost.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

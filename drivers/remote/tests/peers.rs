@@ -1,6 +1,6 @@
 //! Nodes that are used together: bytes and ends go from one to the other, straight if they can, and by way of the client if
 //! not; and nobody can tell by what comes out.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Nodes that are used together, whose sessions have processes of their own: these may not dial, and are handed connections
 //! that their nodes have made.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! A node whose sessions have processes of their own, as the driver sees it: nothing is different, until one is killed.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

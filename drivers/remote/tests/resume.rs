@@ -1,7 +1,7 @@
 //! Connections that are lost again and again, at any byte, while random graphs run: the program sees nothing but time.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -246,7 +246,6 @@ mod words {
     }
 
     #[cfg(test)]
-    #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
     mod tests {
         use super::*;
         use quipu_protocol::message::SessionId;

@@ -157,7 +157,6 @@ impl LinkTotals {
         }
         totals
     }
-    sums
 }
 
 impl Shared {

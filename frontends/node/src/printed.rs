@@ -184,7 +184,6 @@ impl State {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;

@@ -1,5 +1,5 @@
 //! What a node tells of what there is to do on its devices, and whom.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -121,7 +121,6 @@ impl Names {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::sync::Barrier;

@@ -157,7 +157,6 @@ impl Channel {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::io::{Read, Write};

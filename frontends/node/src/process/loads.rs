@@ -126,7 +126,6 @@ pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_protocol::message::{LinkKind, LinkState, PeerAddress};

@@ -242,7 +242,6 @@ fn decode_end(packet: &[u8]) -> Option<(GoodbyeReason, String)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 

@@ -715,7 +715,6 @@ impl Spawn {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 pub(super) mod tests {
     use super::*;
     use quipu_link::timer::SystemTimer;

@@ -502,7 +502,6 @@ impl Hosted {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};
