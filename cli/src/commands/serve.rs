@@ -14,7 +14,6 @@ use quipu_link::compression::Compression;
 use quipu_link::nodes::check_name;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
