@@ -119,6 +119,12 @@ pub struct TextFeatures {
     pub optional_language: bool,
     /// Launches whose last block along a dimension has fewer threads than the others.
     pub non_uniform_blocks: bool,
+    /// Floating point of 32 bits with numbers that are denormal.
+    pub denormals: bool,
+    /// Fused multiply-add of 32 bits, as fast as a product and a sum.
+    pub fused_multiply_add: bool,
+    /// Bytes of constant memory that a parameter may have, if the device says it.
+    pub constant_bytes: Option<u64>,
     /// The number of the device's vendor at PCI's registry, if the device says it.
     pub vendor_number: Option<u32>,
 }

@@ -32,9 +32,13 @@ pub(crate) enum Command {
     Exec(exec::Options),
     /// Show the compiled OpenCL C that is kept on disk, or remove it.
     Cache(cache::Options),
-    /// The compiler of OpenCL C: reads a request from standard input.
+    /// The compiler of OpenCL C: reads a request from standard input; with arguments, what `quipu-clc` does.
     #[command(hide = true)]
-    Clc,
+    Clc {
+        /// The arguments of `quipu-clc`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Run benchmarks, each beside a reference in the same run.
     Bench(bench::Options),
     /// Show a recorded trace as a table, or as a page with its timeline.
@@ -84,7 +88,10 @@ impl Command {
             #[cfg(unix)]
             Self::Exec(options) => exec::run(&options),
             Self::Cache(options) => cache::run(&options),
-            Self::Clc => match quipu_clc::serve_compiler() {
+            Self::Clc { arguments } if !arguments.is_empty() => {
+                std::process::exit(quipu_clc::run_command(arguments).into())
+            }
+            Self::Clc { .. } => match quipu_clc::serve_compiler() {
                 true => Ok(()),
                 false => Err(CommandError::Compiler),
             },

@@ -397,6 +397,8 @@ impl VendorDevice for Device {
         TextFeatures {
             doubles: true,
             wide_atomics: true,
+            denormals: true,
+            fused_multiply_add: true,
             vendor_number: Some(NVIDIA),
             ..TextFeatures::default()
         }

@@ -95,6 +95,10 @@ pub struct Device {
     non_uniform_blocks: bool,
     /// `CL_DEVICE_VENDOR_ID`.
     vendor_number: Option<u32>,
+    /// `CL_DEVICE_SINGLE_FP_CONFIG`.
+    single_config: u64,
+    /// `CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE`.
+    constant_bytes: u64,
     halves: bool,
     /// Everything that compiled programs depend on.
     pub(crate) build: String,
@@ -167,6 +171,9 @@ impl VendorDevice for Device {
             // The compiler that reads a program here takes it, and the vendor's may not.
             optional_language: false,
             non_uniform_blocks: self.non_uniform_blocks,
+            denormals: self.single_config & info::CL_FP_DENORM != 0,
+            fused_multiply_add: self.single_config & info::CL_FP_FMA != 0,
+            constant_bytes: Some(self.constant_bytes),
             vendor_number: self.vendor_number,
         }
     }
@@ -427,6 +434,8 @@ pub(crate) fn describe(
         name,
     };
     let alignment = ask.number(info::CL_DEVICE_MEM_BASE_ADDR_ALIGN);
+    let single_config = ask.long(info::CL_DEVICE_SINGLE_FP_CONFIG);
+    let constant_bytes = ask.long(info::CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     // Before OpenCL 3.0 no device knows the question.
     let what = info::CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT;
     let non_uniform = info::get_device_info(handle.0, what).map_or(0, |value| value.to_uint());
@@ -452,6 +461,8 @@ pub(crate) fn describe(
             features,
             non_uniform_blocks: non_uniform != 0,
             vendor_number,
+            single_config,
+            constant_bytes,
             halves: has("cl_khr_fp16"),
             build,
             out_of_order,

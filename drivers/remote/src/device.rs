@@ -50,7 +50,7 @@ impl VendorDevice for Device {
             wide_atomics: has(Takes::WIDE_ATOMICS),
             optional_language: has(Takes::OPTIONAL_LANGUAGE),
             non_uniform_blocks: has(Takes::NON_UNIFORM_BLOCKS),
-            vendor_number: None,
+            ..TextFeatures::default()
         }
     }
 

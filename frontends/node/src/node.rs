@@ -75,6 +75,9 @@ impl std::fmt::Debug for Options {
     }
 }
 
+/// Seconds of a processor's time that the compiler may take for a text of a client's.
+const COMPILER_SECONDS: u64 = 120;
+
 impl Options {
     /// These devices, without native kernels, within the usual limits.
     #[must_use]
@@ -350,6 +353,7 @@ pub(crate) fn allowed(devices: &[Device], rights: &Rights) -> Vec<Device> {
 
 impl Shared {
     pub(crate) fn new(options: Options, gate: Gate, home: Home) -> Arc<Self> {
+        quipu_clc::limit_compiler(COMPILER_SECONDS);
         let limits = options.limits.sound();
         Arc::new(Self {
             busy: Busy::of(options.devices.len()),

@@ -33,8 +33,12 @@ object!(Device, CL_INVALID_DEVICE);
 const MOST_ITEMS: usize = 4096;
 /// Bytes of local memory on devices that run native code: no memory of its own, so it is bound by nothing but sense.
 const LOCAL_BYTES: u64 = 256 << 10;
-/// Bytes of `constant` memory that an argument may have. It is memory as any other; programs that ask use all of it.
+/// Bytes of `constant` memory that an argument may have on devices that run native code. It is memory as any other; programs that
+/// ask use all of it.
 const CONSTANT_BYTES: u64 = 64 << 20;
+/// The least that the standard has of them, and of arguments in such memory: others have it apart.
+const LEAST_CONSTANT_BYTES: u64 = 64 << 10;
+const LEAST_CONSTANT_ARGUMENTS: cl_uint = 8;
 /// Bytes of a variable at program scope. It is memory as any other.
 const VARIABLE_BYTES: usize = 64 << 20;
 /// Work-items that vectors of native code hold.
@@ -227,6 +231,27 @@ impl Device {
         }
     }
 
+    /// Bytes of `constant` memory that an argument may have.
+    fn constant_bytes(&self) -> u64 {
+        let most = match self.is_native() {
+            true => CONSTANT_BYTES,
+            false => {
+                let told = self.core.text_features().constant_bytes;
+                told.unwrap_or(LEAST_CONSTANT_BYTES)
+            }
+        };
+        most.min(self.core.properties().max_buffer)
+    }
+
+    /// Numbers of a type in the vectors that suit the device: its own compiler makes vectors of work-items, where it has any.
+    fn vector_width(&self, is_there: bool, of_processors: cl_uint) -> cl_uint {
+        match (is_there, self.is_native()) {
+            (false, _) => 0,
+            (true, true) => of_processors,
+            (true, false) => 1,
+        }
+    }
+
     /// True if the last groups of a kernel's launch along an axis may have fewer work-items than the others.
     pub(crate) fn has_smaller_groups(&self, kernel: &KernelInfo) -> bool {
         self.features().non_uniform_blocks && !kernel.uniform_groups
@@ -356,23 +381,23 @@ impl Device {
             CL_DEVICE_MAX_WORK_GROUP_SIZE => answer.value(self.most_items()),
             CL_DEVICE_MAX_WORK_ITEM_SIZES => answer.slice(&self.most_items_along()),
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_CHAR | CL_DEVICE_NATIVE_VECTOR_WIDTH_CHAR => {
-                answer.value::<cl_uint>(16)
+                answer.value(self.vector_width(true, 16))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_SHORT | CL_DEVICE_NATIVE_VECTOR_WIDTH_SHORT => {
-                answer.value::<cl_uint>(8)
+                answer.value(self.vector_width(true, 8))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_INT
             | CL_DEVICE_NATIVE_VECTOR_WIDTH_INT
             | CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT
-            | CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value::<cl_uint>(4),
+            | CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT => answer.value(self.vector_width(true, 4)),
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_LONG | CL_DEVICE_NATIVE_VECTOR_WIDTH_LONG => {
-                answer.value::<cl_uint>(2)
+                answer.value(self.vector_width(true, 2))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_DOUBLE | CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE => {
-                answer.value::<cl_uint>(if features.doubles { 2 } else { 0 })
+                answer.value(self.vector_width(features.doubles, 2))
             }
             CL_DEVICE_PREFERRED_VECTOR_WIDTH_HALF | CL_DEVICE_NATIVE_VECTOR_WIDTH_HALF => {
-                answer.value::<cl_uint>(if features.halves { 8 } else { 0 })
+                answer.value(self.vector_width(features.halves, 8))
             }
             CL_DEVICE_MAX_CLOCK_FREQUENCY => {
                 answer.value::<cl_uint>(properties.clock_mhz.unwrap_or(0))
@@ -381,9 +406,12 @@ impl Device {
             CL_DEVICE_MAX_MEM_ALLOC_SIZE => answer.value::<cl_ulong>(properties.max_buffer),
             CL_DEVICE_GLOBAL_MEM_SIZE => answer.value::<cl_ulong>(properties.global_memory),
             CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
-                answer.value::<cl_ulong>(properties.max_buffer.min(CONSTANT_BYTES))
+                answer.value::<cl_ulong>(self.constant_bytes())
             }
-            CL_DEVICE_MAX_CONSTANT_ARGS => answer.value::<cl_uint>(64),
+            CL_DEVICE_MAX_CONSTANT_ARGS => answer.value::<cl_uint>(match self.is_native() {
+                true => 64,
+                false => LEAST_CONSTANT_ARGUMENTS,
+            }),
             CL_DEVICE_LOCAL_MEM_SIZE => answer.value::<cl_ulong>(self.local_bytes()),
             CL_DEVICE_LOCAL_MEM_TYPE => answer.value(if self.is_native() {
                 CL_GLOBAL
@@ -401,7 +429,11 @@ impl Device {
             CL_DEVICE_MIN_DATA_TYPE_ALIGN_SIZE => answer.value::<cl_uint>(128),
             CL_DEVICE_SINGLE_FP_CONFIG => answer.value(match self.is_native() {
                 true => FP | CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT,
-                false => LEAST_FP,
+                false => {
+                    let denormals = if features.denormals { CL_FP_DENORM } else { NO_FP };
+                    let fused = if features.fused_multiply_add { CL_FP_FMA } else { NO_FP };
+                    LEAST_FP | denormals | fused
+                }
             }),
             CL_DEVICE_DOUBLE_FP_CONFIG => answer.value(if features.doubles { FP } else { NO_FP }),
             CL_DEVICE_HALF_FP_CONFIG => answer.value(match (features.halves, self.is_native()) {

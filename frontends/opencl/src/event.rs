@@ -63,8 +63,12 @@ impl Event {
         let own = self.queue.as_ref().filter(|own| !own.is_out_of_order());
         match own {
             Some(own) if !by.is_some_and(|by| by.is(own)) => {
-                let turn = || self.context.core.in_turn(&self.core);
-                self.turn.get_or_init(turn).clone()
+                if let Some(turn) = self.turn.get() {
+                    return turn.clone();
+                }
+                // It may be over at once, and what it makes ready may run here and ask for the turn itself.
+                let turn = self.context.core.in_turn(&self.core);
+                self.turn.get_or_init(|| turn).clone()
             }
             _ => self.core.clone(),
         }

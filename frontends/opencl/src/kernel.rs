@@ -16,7 +16,6 @@ use quipu_scheduler::access::Argument as PackedArgument;
 use quipu_scheduler::{CodeKey, ErrorKind, KernelAttributes, Passed, PortableKernel};
 use smallvec::SmallVec;
 use std::any::{Any, TypeId};
-use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -89,24 +88,12 @@ pub(crate) struct Arguments {
     pub(crate) last: Option<Arc<Launch>>,
 }
 
-/// A name for as long as the process runs. There are as many as there are kernels in texts.
-fn interned(name: &str) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return known;
-    }
-    let name: &'static str = Box::leak(name.into());
-    names.insert(name);
-    name
-}
-
 impl KernelCode {
     fn new(built: &Built, info: &KernelInfo) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
             built: built.clone(),
-            name: interned(&info.name),
+            name: quipu_clc::interned(&info.name),
             info: info.clone(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             portable: OnceLock::new(),
@@ -171,19 +158,20 @@ impl KernelCode {
 
     /// The kernel for a launch, compiled if it is not yet.
     pub(crate) fn compiled(&self, grid: &Grid) -> Result<Arc<quipu_clc::Kernel>> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(last) = &*last
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*last()
             && last.grid.shares_kernel_with(grid)
         {
             return Ok(last.compiled.clone());
         }
+        // Others launch what is compiled meanwhile.
         let program = self.built.program.as_ref();
         let program = program.ok_or(Code(CL_INVALID_PROGRAM_EXECUTABLE))?;
         let compiled = program.compile_for_grid(self.name, grid).map_err(|error| {
             tracing::error!(kernel = self.name, "{error}");
             Code(CL_OUT_OF_RESOURCES)
         })?;
-        *last = Some(LastLaunch {
+        *last() = Some(LastLaunch {
             grid: *grid,
             compiled: compiled.clone(),
         });

@@ -265,13 +265,46 @@ pub(crate) unsafe extern "C" fn enqueue_svm_memcpy(
     events: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
+    let kind = CL_COMMAND_SVM_MEMCPY;
+    // SAFETY: as the program promises.
+    unsafe {
+        enqueue_copy(
+            kind,
+            queue,
+            blocking,
+            destination,
+            source,
+            size,
+            count,
+            events,
+            event,
+        )
+    }
+}
+
+/// Enqueues a copy of so many bytes, as a command of a kind.
+///
+/// # Safety
+/// The program lends so many bytes of each until the command is over. The list has so many handles; `event` is null or valid for a
+/// write.
+pub(crate) unsafe fn enqueue_copy(
+    kind: cl_command_type,
+    queue: cl_command_queue,
+    blocking: cl_bool,
+    destination: *mut c_void,
+    source: *const c_void,
+    size: usize,
+    count: cl_uint,
+    events: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
     entry(|| {
         let queue = Ref::<Queue>::of(queue)?;
-        // SAFETY: as the program promises.
+        // SAFETY: as the caller promises.
         let command = unsafe { Command::new(&queue, count, events, event) }?;
-        // SAFETY: the program lends so many bytes of each until the command is over.
+        // SAFETY: as the caller promises.
         let copy = unsafe { copy(destination, source, size) }?;
-        enqueue(&command, CL_COMMAND_SVM_MEMCPY, blocking, copy)
+        enqueue(&command, kind, blocking, copy)
     })
 }
 

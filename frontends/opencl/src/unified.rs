@@ -10,7 +10,7 @@ use crate::handle::Ref;
 use crate::info::Answer;
 use crate::platform::is_on_host;
 use crate::queue::Queue;
-use crate::svm::{Purpose, copy, enqueue, fill, set_kernel_arg_svm_pointer};
+use crate::svm::{Purpose, enqueue, enqueue_copy, fill, set_kernel_arg_svm_pointer};
 use opencl_sys::*;
 use std::ffi::c_void;
 
@@ -217,14 +217,21 @@ pub(crate) unsafe extern "C" fn enqueue_memcpy(
     events: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
-    entry(|| {
-        let queue = Ref::<Queue>::of(queue)?;
-        // SAFETY: as the program promises.
-        let command = unsafe { Command::new(&queue, count, events, event) }?;
-        // SAFETY: the program lends so many bytes of each until the command is over.
-        let copy = unsafe { copy(destination, source, size) }?;
-        enqueue(&command, CL_COMMAND_MEMCPY_INTEL, blocking, copy)
-    })
+    let kind = CL_COMMAND_MEMCPY_INTEL;
+    // SAFETY: as the program promises.
+    unsafe {
+        enqueue_copy(
+            kind,
+            queue,
+            blocking,
+            destination,
+            source,
+            size,
+            count,
+            events,
+            event,
+        )
+    }
 }
 
 #[unsafe(export_name = "clEnqueueMemFillINTEL")]

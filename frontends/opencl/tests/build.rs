@@ -55,12 +55,70 @@ fn an_option_that_is_none_has_a_code_of_its_own() {
         "-cl-unsafe-math-optimizations -D A=1 -DB -I . -Werror",
         "-cl-std=CL2.1 -fno-alias -ffp-contract=off -gline-tables-only -g -s \"a file.cl\"",
         "-cl-std=CL2.2 -fno-bin-amdil -fbin-source -fbin-llvmir -fbin-amdil -fbin-as -I /a\\ b -DS=\\\"ab\\\"",
+        "-cl-nv-maxrregcount 32 -cl-nv-opt-level 3 -cl-nv-arch sm_80 -ze-opt-level=2 -igc_opts 'A=1' -cl-std=CL3.1 -Oz -g2",
         "-cl-nv-verbose -cl-amd-media-ops -fno-bin-source -save-temps -x clc -m64 -D A=1 -U A",
     ];
     for options in good {
         let (_, code, log) = setup.try_build(text, options);
         assert_eq!((code, log.as_str()), (CL_SUCCESS, ""), "{options}");
     }
+}
+
+#[test]
+fn a_text_is_told_what_there_is_and_no_more() {
+    let setup = Setup::new();
+    let absent = [
+        "cl_khr_kernel_clock",
+        "__opencl_c_kernel_clock_scope_device",
+        "__opencl_c_ext_fp16_global_atomic_add",
+        "__opencl_c_ext_fp16_local_atomic_load_store",
+        "__opencl_c_ext_image_raw10_raw12",
+        "__opencl_c_pipes",
+        "__opencl_c_device_enqueue",
+    ];
+    let mut text = String::new();
+    for name in absent {
+        text.push_str(&format!("#ifdef {name}\n#error {name}\n#endif\n"));
+    }
+    // It is reported, whichever the version.
+    text.push_str(
+        "#ifndef cl_khr_extended_bit_ops\n#error bits\n#endif\n\
+         kernel void k(global uint *x) { x[0] = bit_reverse(x[0]) + bitfield_extract_unsigned(x[1], 2, 3); }",
+    );
+    for options in ["", "-cl-std=CL1.1", "-cl-std=CL2.0", "-cl-std=CL3.0"] {
+        let options = format!("{options} -Wall -Wextra -Werror");
+        let (_, code, log) = setup.try_build(&text, &options);
+        assert_eq!((code, log.as_str()), (CL_SUCCESS, ""), "{options}");
+    }
+}
+
+#[test]
+fn warnings_of_other_targets_are_no_errors() {
+    let setup = Setup::new();
+    let text = "kernel void k(read_only image2d_t from, global float4 *x) {
+        const sampler_t s = CLK_ADDRESS_CLAMP;
+        x[0] = read_imagef(from, s, (int2)(0, 0));
+    }";
+    let (_, code, log) = setup.try_build(text, "-Werror");
+    assert_eq!((code, log.as_str()), (CL_SUCCESS, ""));
+}
+
+#[test]
+fn a_file_that_options_name_is_included_before_the_text() {
+    let setup = Setup::new();
+    let name = format!("quipu named {}.h", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, "#define VALUE 3\n").unwrap();
+    let options = format!("-w -include \"{}\" -DX='a b'", file.display());
+    let text = new("kernel void k(global int *x) { x[0] = VALUE; }");
+    let (_, code, log) = setup.try_build(&text, &options);
+    assert_eq!((code, log.as_str()), (CL_SUCCESS, ""));
+    // Another file of that name is another program.
+    std::fs::write(&file, "#define VALUE y\n").unwrap();
+    let (_, code, log) = setup.try_build(&text, &options);
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE, "{log}");
+    assert!(log.contains("program:1:"), "{log}");
+    std::fs::remove_file(&file).unwrap();
 }
 
 #[test]

@@ -135,6 +135,22 @@ fn a_device_says_what_its_own_compiler_has() {
     }
     assert_eq!(asked::<cl_uint>(own, CL_DEVICE_MAX_NUM_SUB_GROUPS), 32);
     assert_eq!(asked::<cl_uint>(other, CL_DEVICE_MAX_NUM_SUB_GROUPS), 0);
+    // Its compiler makes vectors of work-items, and its constant memory is a part of its own.
+    for width in [
+        CL_DEVICE_PREFERRED_VECTOR_WIDTH_CHAR,
+        CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
+        CL_DEVICE_NATIVE_VECTOR_WIDTH_DOUBLE,
+    ] {
+        assert_eq!(asked::<cl_uint>(other, width), 1);
+        assert!(asked::<cl_uint>(own, width) > 1);
+    }
+    assert_eq!(asked::<cl_uint>(other, CL_DEVICE_MAX_CONSTANT_ARGS), 8);
+    assert_eq!(asked::<cl_uint>(own, CL_DEVICE_MAX_CONSTANT_ARGS), 64);
+    let constant = asked::<cl_ulong>(other, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
+    assert!((64 << 10..64 << 20).contains(&constant), "{constant}");
+    // As PoCL says of them.
+    let config = asked::<cl_device_fp_config>(other, CL_DEVICE_SINGLE_FP_CONFIG);
+    assert!(config & CL_FP_DENORM != 0, "{config:x}");
     let numbers = [own, other].map(|device| asked::<cl_uint>(device, CL_DEVICE_VENDOR_ID));
     assert!(!numbers.contains(&0x5150), "{numbers:x?}");
 }
@@ -157,6 +173,73 @@ fn a_build_fails_where_the_devices_own_compiler_refuses_the_text() {
     };
     let (_, code, log) = here.try_build(text, "-cl-std=CL3.0");
     assert_eq!(code, CL_SUCCESS, "{log}");
+}
+
+#[test]
+fn what_only_a_devices_own_compiler_takes_is_built_for_it() {
+    let Some([own, other]) = devices() else {
+        return;
+    };
+    let setup = setup(&[own, other]);
+    let text =
+        "kernel void k(global int *x) { __asm__ volatile(\"nop\"); x[get_global_id(0)] = 3; }";
+    let (program, code, log) = setup.try_build(text, "");
+    assert_eq!(code, CL_SUCCESS, "{log}");
+    let buffer = setup.buffer(&[0_i32; 4]);
+    let global = 4_usize;
+    // SAFETY: a name that ends with a zero; one dimension.
+    unsafe {
+        let kernel = made(|code| clCreateKernel()(program, c"k".as_ptr(), code));
+        ok(set(kernel, 0, &buffer));
+        ok(clEnqueueNDRangeKernel()(
+            setup.queue,
+            kernel,
+            1,
+            null(),
+            &raw const global,
+            null(),
+            0,
+            null(),
+            null_mut(),
+        ));
+    }
+    assert_eq!(setup.read::<i32>(buffer, 4), [3; 4]);
+    let here = Setup {
+        device: own,
+        ..setup
+    };
+    let (_, code, log) = here.try_build(text, "");
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE, "{log}");
+    assert!(log.contains("inline assembly"), "{log}");
+    // What neither takes is named as for all devices.
+    let (_, code, log) = setup.try_build("kernel void k(global int *x) { x[0] = y; }", "");
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE, "{log}");
+    assert!(log.starts_with("program:1:"), "{log}");
+    let (_, code, log) = setup.try_build(text, "-foo");
+    assert_eq!(code, CL_INVALID_BUILD_OPTIONS, "{log}");
+}
+
+#[test]
+fn a_program_is_told_what_the_devices_have_for_which_it_is_built() {
+    let Some([own, other]) = devices() else {
+        return;
+    };
+    let there = setup(&[own, other]);
+    let here = Setup {
+        device: own,
+        ..there
+    };
+    let images = |setup: &Setup| asked::<cl_bool>(setup.device, CL_DEVICE_IMAGE_SUPPORT) == 1;
+    assert!(images(&here) && !images(&there));
+    let texts = ["#ifndef", "#ifdef"].map(|condition| {
+        format!(
+            "{condition} __IMAGE_SUPPORT__\n#error no\n#endif\nkernel void k(global int *x) {{}}"
+        )
+    });
+    let (_, code, log) = here.try_build(&texts[0], "");
+    assert_eq!(code, CL_SUCCESS, "{log}");
+    let (_, code, log) = here.try_build(&texts[1], "");
+    assert_eq!(code, CL_BUILD_PROGRAM_FAILURE, "{log}");
 }
 
 /// Where a context's function says what it is told.

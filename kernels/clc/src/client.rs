@@ -2,15 +2,21 @@
 
 use crate::child;
 use crate::compiler::tools::{self, MISSING, NO_TRANSLATOR, Tools};
-use crate::compiler::{Answer, Output, Request, Scratch, clang_for, receive, send, text_for};
+use crate::compiler::{
+    Answer, Asked, MOST_BYTES, Output, Reading, Request, Scratch, clang_for, receive, send,
+    text_for,
+};
 use crate::metadata::{KernelInfo, Layout};
 use crate::spirv::SpirV;
 use quipu_device_queue::disk::{self, Key};
 use quipu_environment::CLC;
 use std::ffi::OsString;
+#[cfg(unix)]
+use std::ffi::{CStr, OsStr, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Why OpenCL C is not compiled, or does not run.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +30,7 @@ pub enum ClcError {
     NoTranslator,
     /// The compiler's own program is not found.
     #[error(
-        "the compiler's program is not found; put `quipu` or `quipu-clc` beside this program or into PATH, \
+        "the compiler's program is not found; put `quipu` or `quipu-clc` beside this program, beside Quipu's library or into PATH, \
          or name it in QUIPU_CLC"
     )]
     NoCompiler,
@@ -52,6 +58,14 @@ pub enum ClcError {
     Failed(String),
 }
 
+impl ClcError {
+    /// True if the text or an option is at fault, for this machine's compiler: another may take them.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::Option(_))
+    }
+}
+
 /// The kernels of a program, for whoever asked for one that is not there.
 #[must_use]
 pub fn kernels_there<S: AsRef<str>>(names: &[S]) -> String {
@@ -68,6 +82,16 @@ static COMPILER: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 /// The first call counts.
 pub fn set_compiler(program: PathBuf, arguments: Vec<OsString>) {
     let _ = COMPILER.set((program, arguments));
+}
+
+/// Seconds of a processor's time that the compiler's process may take, and each program that it starts. Large programs whose
+/// kernels are all inlined take minutes.
+static MOST_SECONDS: AtomicU64 = AtomicU64::new(15 * 60);
+
+/// Says how many seconds of a processor's time the compiler's process may take for each compilation from now on, and each program
+/// that it starts: for those who compile the texts of others. Without it they are 900.
+pub fn limit_compiler(seconds: u64) {
+    MOST_SECONDS.store(seconds, Ordering::Relaxed);
 }
 
 /// The folder in which compiled programs are kept, if they are.
@@ -126,6 +150,7 @@ fn found() -> Option<(PathBuf, Vec<OsString>)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = beside
         .map(Path::to_owned)
+        .chain(own_file().iter().flat_map(|own| near(own)))
         .chain(std::env::split_paths(&path))
         .collect();
     let found = folders
@@ -134,6 +159,43 @@ fn found() -> Option<(PathBuf, Vec<OsString>)> {
         .find(|path| path.is_file())?;
     let arguments = with_subcommand(&found);
     Some((found, arguments))
+}
+
+/// The file that this code is in: the program, or a library that it has loaded.
+#[cfg(unix)]
+fn own_file() -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let code: fn() -> Option<PathBuf> = own_file;
+    let mut about = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: an address of code, which is only looked up, and room for the answer.
+    let is_known = unsafe { libc::dladdr(code as *const c_void, about.as_mut_ptr()) } != 0;
+    // SAFETY: zeros are an answer, too.
+    let name = unsafe { about.assume_init() }.dli_fname;
+    if !is_known || name.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's text ends with a zero, and lasts while the code is loaded.
+    let name = unsafe { CStr::from_ptr(name) };
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    // The program itself is named as it was started, which may be a name in PATH.
+    path.is_absolute().then(|| path.canonicalize().ok())?
+}
+
+#[cfg(not(unix))]
+fn own_file() -> Option<PathBuf> {
+    None
+}
+
+/// Where programs are that are installed, or built, with a library: beside it, around it (`target/debug/deps`), or in `bin` where it
+/// is in `lib` or a folder there.
+fn near(library: &Path) -> Vec<PathBuf> {
+    let mut around = library.ancestors().skip(1);
+    let (own, outer, outermost) = (around.next(), around.next(), around.next());
+    let beside = [own, outer].into_iter().flatten().map(Path::to_owned);
+    let installed = [outer, outermost].into_iter().flatten();
+    beside
+        .chain(installed.map(|folder| folder.join("bin")))
+        .collect()
 }
 
 fn with_subcommand(program: &Path) -> Vec<OsString> {
@@ -202,25 +264,25 @@ impl Described {
     }
 }
 
-/// What the compiler says of a text, of which kernels are wanted for launches with wide offsets or for others.
+/// What the compiler says of a text.
 pub(crate) fn describe(
     source: &str,
     options: &[String],
-    is_wide: bool,
+    reading: Reading,
 ) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let whole = || match is_whole(source) {
         true => Some(source.to_owned()),
         false => preprocessed(tools, source, None, options),
     };
-    let said = format!("{options:?} {is_wide}");
+    let said = format!("{options:?} {reading:?}");
     let key = || whole().map(|text| Key::new(identity(tools), &said, text));
     let request = Request::Describe {
         tools: tools.clone(),
         source: source.to_owned(),
         options: options.to_vec(),
         library: cache_folder(),
-        is_wide,
+        reading,
     };
     Described::of(ask_unchanged(key, &request)?)
 }
@@ -333,14 +395,14 @@ fn as_unit(answer: (Answer, Vec<u8>)) -> Result<(Vec<u8>, String), ClcError> {
 }
 
 /// What [`describe`] says, of a program that is bitcode.
-pub(crate) fn read(bitcode: &[u8], is_wide: bool) -> Result<Described, ClcError> {
+pub(crate) fn read(bitcode: &[u8], reading: Reading) -> Result<Described, ClcError> {
     let tools = tools().ok_or(ClcError::Missing)?;
     let request = Request::Read {
         tools: tools.clone(),
         library: cache_folder(),
-        is_wide,
+        reading,
     };
-    let key = Key::new(identity(tools), &format!("read {is_wide}"), bitcode);
+    let key = Key::new(identity(tools), &format!("read {reading:?}"), bitcode);
     Described::of(ask(Some(&key), &request, bitcode)?)
 }
 
@@ -454,17 +516,25 @@ fn ask_and_keep(
         return Ok((answer, bytes.to_vec()));
     }
     let (program, arguments) = compiler().ok_or(ClcError::NoCompiler)?;
-    let mut message = Vec::new();
-    send(&mut message, request, bytes).map_err(|error| ClcError::Failed(error.to_string()))?;
+    let (mut message, seconds) = (Vec::new(), MOST_SECONDS.load(Ordering::Relaxed));
+    let ended = |text: &dyn std::fmt::Display| {
+        ClcError::Failed(format!(
+            "{text}; it may take {seconds} s of a processor's time, and {} GiB of memory",
+            MOST_BYTES >> 30
+        ))
+    };
+    let asked = Asked { seconds, request };
+    send(&mut message, &asked, bytes).map_err(|error| ClcError::Failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.args(arguments);
     let output = child::run(command, &message)
         .map_err(|error| ClcError::Failed(format!("{}: {error}", program.display())))?;
     let answer = receive::<Answer>(&output.stdout).filter(|_| !output.has_failed());
     let Some((answer, bytes)) = answer else {
-        return Err(ClcError::Failed(output.to_string()));
+        return Err(ended(&output));
     };
     match answer {
+        Answer::Ended(text) => return Err(ended(&text)),
         Answer::Refused(text) => return Err(ClcError::Refused(text)),
         Answer::Failed(text) => return Err(ClcError::Failed(text)),
         _ => {}
@@ -479,6 +549,23 @@ fn ask_and_keep(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_compiler_is_looked_for_near_the_library() {
+        let installed = near(Path::new("/usr/lib/quipu/libquipu_opencl.so"));
+        let folders = ["/usr/lib/quipu", "/usr/lib", "/usr/lib/bin", "/usr/bin"];
+        assert_eq!(installed, folders.map(PathBuf::from));
+        // The program is known as it was started.
+        let started = std::env::args_os().next().map(PathBuf::from).unwrap();
+        let own = started
+            .is_absolute()
+            .then(|| started.canonicalize().unwrap());
+        assert_eq!(own_file(), own);
+        assert_eq!(
+            near(Path::new("/l.so")),
+            ["/", "/bin"].map(PathBuf::from)[..1]
+        );
+    }
 
     #[test]
     fn what_may_read_a_file_is_told_by_its_text() {

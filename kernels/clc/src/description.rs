@@ -8,23 +8,39 @@ use crate::program::Program;
 use quipu_scheduler::{Device, Error, ErrorKind, Result};
 use std::any::Any;
 
-/// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver on a machine without one. The
-/// client's launches share no variables.
+/// Reads a program for a client elsewhere: by this machine's compiler, or by the device's driver where that refuses the program and
+/// on a machine without one. The client's launches share no variables.
 ///
 /// # Errors
 /// [`ErrorKind::Kernel`] if the compiler refuses the text, with its log as the message; [`ErrorKind::InvalidArgument`] if it
 /// refuses an option; [`ErrorKind::Unsupported`] if there is no compiler.
 pub fn describe(device: &Device, program: &ProgramText) -> Result<Description> {
-    if !is_available() && !device.driver().runs_native_code() {
+    let is_native = device.driver().runs_native_code();
+    if !is_available() && !is_native {
         return describe_by_driver(device, program);
     }
-    let read = Program::new(&program.source, &program.options);
-    let read = read.and_then(Program::unshared);
-    let read = read.map_err(|error| error_of(&error, device.driver_name()))?;
-    Ok(Description {
-        kernels: read.kernels().to_vec(),
-        log: read.warnings().to_owned(),
-    })
+    let error = match Program::new(&program.source, &program.options) {
+        Ok(read) => match read.unshared() {
+            Ok(read) => {
+                return Ok(Description {
+                    kernels: read.kernels().to_vec(),
+                    log: read.warnings().to_owned(),
+                });
+            }
+            Err(error) => error,
+        },
+        Err(error) => {
+            // The compiler of another vendor's device may take what is its vendor's own.
+            if error.is_refusal()
+                && !is_native
+                && let Ok(description) = describe_by_driver(device, program)
+            {
+                return Ok(description);
+            }
+            error
+        }
+    };
+    Err(error_of(&error, device.driver_name()))
 }
 
 /// The same of a program that is linked of parts.

@@ -13,6 +13,7 @@
 //! | `compiler` | the compiler's process: the passes that make work-groups of work-items are in `compiler/workgroup` |
 //! | `client` | starts that process, and keeps on disk what it makes |
 //! | `child` | programs that are started, whatever this one does with `SIGCHLD` |
+//! | `command` | the command line of `quipu-clc` |
 //! | `description` | programs that are read for a device, here or by its driver |
 //! | `includes` | texts with the files that they include, for compilers elsewhere |
 //! | `options` | options of compilers |
@@ -29,6 +30,7 @@
 
 mod child;
 mod client;
+mod command;
 mod compiler;
 #[cfg(feature = "core")]
 mod description;
@@ -45,8 +47,10 @@ mod run;
 mod spirv;
 
 pub use client::{
-    ClcError, compiler_program, has_half, is_available, kernels_there, set_compiler, takes_spirv,
+    ClcError, compiler_program, has_half, is_available, kernels_there, limit_compiler,
+    set_compiler, takes_spirv,
 };
+pub use command::run_command;
 pub use compiler::{NO_HALF, NO_IMAGES, Output, serve_compiler};
 #[cfg(feature = "core")]
 pub use description::{describe, describe_by_driver, describe_parts};
@@ -54,8 +58,9 @@ pub use image::Image;
 pub use includes::with_includes;
 pub use metadata::{
     Description, KernelInfo, Layout, MemoryAccess, ParameterInfo, ParameterKind, ProgramText,
+    interned,
 };
-pub use options::{checked_options, has_uniform_groups};
+pub use options::{checked_options, has_uniform_groups, with_named_files};
 pub use output::print_for_kernels;
 pub use parts::{LinkedKernel, Part, ProgramParts};
 pub use program::{Program, SHARED_VARIABLES, Unit};

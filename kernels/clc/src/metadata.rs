@@ -1,7 +1,21 @@
 //! What is known of a program once its text is compiled: kernels, their parameters and attributes.
 
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A kernel's name for as long as the process runs. There are as many as there are kernels in texts.
+#[must_use]
+pub fn interned(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into());
+    names.insert(name);
+    name
+}
 
 /// A program in OpenCL C, for a driver that reads it (`Driver::describe`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,35 +1,70 @@
 //! Options, as OpenCL's compilers take them.
 
 use crate::client::ClcError;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Options that clang need not be told of. Code is optimised whatever they say, and numbers that are denormal are kept. Some are
 /// those of other compilers of OpenCL C, which programs pass to each that they meet.
-const CHANGES_NOTHING: [&str; 20] = [
+const CHANGES_NOTHING: [&str; 32] = [
     "-cl-no-subgroup-ifp",
     "-cl-kernel-arg-info",
     "-cl-denorms-are-zero",
     "-cl-strict-aliasing",
     "-cl-opt-disable",
-    "-g",
-    "-O",
-    "-O0",
-    "-O1",
-    "-O2",
-    "-O3",
-    "-O4",
-    "-O5",
-    "-Ofast",
-    "-Os",
+    "-cl-match-sincospi",
+    "-cl-take-global-address",
     "-gline-tables-only",
     "-fno-alias",
+    "-fstrict-aliasing",
+    "-fno-strict-aliasing",
+    "-funroll-loops",
+    "-fno-unroll-loops",
+    "-finline-functions",
+    "-fno-inline-functions",
+    "-fno-inline",
+    "-fmath-errno",
+    "-fno-math-errno",
+    "-fsigned-zeros",
+    "-fno-signed-zeros",
+    "-ffinite-math-only",
+    "-fno-finite-math-only",
+    "-funsafe-math-optimizations",
+    "-fno-unsafe-math-optimizations",
+    "-fassociative-math",
+    "-fno-associative-math",
+    "-freciprocal-math",
+    "-ffast-math",
+    "-fno-fast-math",
     "-m64",
     "-save-temps",
-    "-ffast-math",
+    "-legacy",
 ];
 
 /// How options begin that are of other vendors' compilers, and say how to compile, not what.
-const OF_VENDORS: [&str; 5] = ["-cl-amd-", "-cl-intel-", "-cl-nv-", "-cl-qcom-", "-qcom-"];
+const OF_VENDORS: [&str; 8] = [
+    "-cl-amd-",
+    "-cl-arm-",
+    "-cl-img-",
+    "-cl-intel-",
+    "-cl-nv-",
+    "-cl-qcom-",
+    "-qcom-",
+    "-ze-",
+];
+
+/// Options whose value is the next word, and that change nothing: limits of NVIDIA's compiler, options of Intel's code generator,
+/// and Intel's name of the file that the text is from, for debuggers.
+const WITH_VALUES: [&str; 5] = [
+    "-cl-nv-maxrregcount",
+    "-cl-nv-opt-level",
+    "-cl-nv-arch",
+    "-igc_opts",
+    "-s",
+];
+
+/// The option that has a file included before the text. The file's name is the next word.
+const INCLUDE: &str = "-include";
 
 /// The option that has all work-groups of a launch be of one size.
 const UNIFORM_GROUPS: &str = "-cl-uniform-work-group-size";
@@ -51,7 +86,8 @@ const OF_CLANG: [&str; 12] = [
 ];
 
 /// Versions of the language, and what clang calls them, without regard to case. OpenCL 2.1 and 2.2 have the language of 2.0.
-const VERSIONS: [(&str, &str); 11] = [
+/// clang knows none after 3.0.
+const VERSIONS: [(&str, &str); 12] = [
     ("cl", "cl"),
     ("cl1.0", "cl1.0"),
     ("cl1.1", "cl1.1"),
@@ -60,6 +96,7 @@ const VERSIONS: [(&str, &str); 11] = [
     ("cl2.1", "cl2.0"),
     ("cl2.2", "cl2.0"),
     ("cl3.0", "cl3.0"),
+    ("cl3.1", "cl3.0"),
     ("clc++", "clc++"),
     ("clc++1.0", "clc++1.0"),
     ("clc++2021", "clc++2021"),
@@ -74,8 +111,8 @@ fn version(said: &str) -> Option<&'static str> {
     versions.find_map(|(version, of_clang)| (version == said).then_some(of_clang))
 }
 
-/// True if an option is one that OpenCL has, or that people use with its compilers and that does no harm.
-fn is_taken(word: &str) -> bool {
+/// True if an option is one that clang is told of: OpenCL's own, and warnings.
+fn is_told(word: &str) -> bool {
     // `-Wl,…` and the like are for programs that clang starts.
     let is_of_warnings = |word: &str| {
         word.starts_with("-W") && !word.contains(',') || ["-w", "-pedantic"].contains(&word)
@@ -83,12 +120,26 @@ fn is_taken(word: &str) -> bool {
     word.starts_with("-D")
         || word.starts_with("-I")
         || word.starts_with("-U")
-        || word.starts_with("-cl-ext=")
-        || is_of_a_vendor(word)
-        || is_of_binaries(word)
-        || CHANGES_NOTHING.contains(&word)
         || OF_CLANG.contains(&word)
         || is_of_warnings(word)
+}
+
+/// True if an option does no harm and clang is not told of it.
+fn changes_nothing(word: &str) -> bool {
+    word.starts_with("-cl-ext=")
+        || is_of_a_vendor(word)
+        || is_of_binaries(word)
+        || is_a_level(word)
+        || CHANGES_NOTHING.contains(&word)
+}
+
+/// True if an option says how much is optimised, or how much debuggers are told.
+fn is_a_level(word: &str) -> bool {
+    let is_digit = |rest: &str| matches!(rest.as_bytes(), [b'0'..=b'9']);
+    let optimised = word.strip_prefix("-O");
+    let told = word.strip_prefix("-g");
+    optimised.is_some_and(|rest| is_digit(rest) || ["", "s", "z", "g", "fast"].contains(&rest))
+        || told.is_some_and(|rest| is_digit(rest) || rest.is_empty())
 }
 
 /// True if an option is one of another vendor's.
@@ -125,8 +176,7 @@ fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, Cl
             options.push(format!("{word}{value}"));
             continue;
         }
-        if word == "-s" {
-            // Intel's name of the file that the text is from, for debuggers.
+        if WITH_VALUES.contains(&word.as_str()) {
             words.next().ok_or(ClcError::Option(word))?;
             continue;
         }
@@ -135,18 +185,46 @@ fn of_language(words: Vec<String>, languages: &[&str]) -> Result<Vec<String>, Cl
             options.push(format!("-cl-std={version}"));
             continue;
         }
-        if !is_taken(&word) {
-            return Err(ClcError::Option(word));
-        }
-        let is_told = !CHANGES_NOTHING.contains(&word.as_str())
-            && !word.starts_with("-cl-ext=")
-            && !is_of_a_vendor(&word)
-            && !is_of_binaries(&word);
-        if is_told {
+        if is_told(&word) {
             options.push(word);
+        } else if !changes_nothing(&word) {
+            return Err(ClcError::Option(word));
         }
     }
     Ok(options)
+}
+
+/// A text and options, where the text includes the files that the options had included before it: who compiles the text elsewhere
+/// does not see them.
+#[must_use]
+pub fn with_named_files<'t>(source: &'t str, options: &'t str) -> (Cow<'t, str>, Cow<'t, str>) {
+    let (mut files, mut others) = (String::new(), Vec::new());
+    let mut all = words(options).into_iter();
+    while let Some(word) = all.next() {
+        match (word == INCLUDE).then(|| all.next()).flatten() {
+            Some(file) => files.extend(["#include \"", &file, "\"\n"]),
+            None => others.push(as_word(&word)),
+        }
+    }
+    if files.is_empty() {
+        return (source.into(), options.into());
+    }
+    // A byte order mark is one at the beginning alone.
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let source = format!("{files}#line 1 \"program\"\n{source}");
+    (source.into(), others.join(" ").into())
+}
+
+/// A word as [`words`] takes it from a text.
+fn as_word(word: &str) -> String {
+    let mut text = String::new();
+    for c in word.chars() {
+        if c.is_whitespace() || matches!(c, '"' | '\'' | '\\') {
+            text.push('\\');
+        }
+        text.push(c);
+    }
+    text
 }
 
 /// The folders that options have files looked for in, in their order.
@@ -319,6 +397,45 @@ mod tests {
     }
 
     #[test]
+    fn options_that_other_compilers_document_change_nothing() {
+        let taken = options(
+            "-cl-nv-maxrregcount 32 -cl-nv-opt-level 3 -cl-nv-arch sm_80 -igc_opts 'A=1, B=2' -cl-arm-x -cl-img-x \
+             -ze-opt-greater-than-4GB-buffer-required -O6 -Oz -g0 -g2 -funroll-loops -fno-unroll-loops -fno-inline \
+             -finline-functions -fno-strict-aliasing -fno-math-errno -fno-signed-zeros -ffinite-math-only \
+             -funsafe-math-optimizations -fassociative-math -legacy -cl-match-sincospi -cl-take-global-address -DH",
+        );
+        assert_eq!(taken.unwrap(), ["-DH"]);
+        for bad in [
+            "-cl-nv-arch",
+            "-igc_opts",
+            "-O12",
+            "-Ox",
+            "-gdb",
+            "-mllvm",
+            "-include",
+            "-fplugin-arg-x",
+        ] {
+            assert!(matches!(options(bad), Err(ClcError::Option(_))), "{bad}");
+        }
+    }
+
+    #[test]
+    fn files_that_options_name_are_included_by_the_text() {
+        let said = r#"-include a.h -I "/a b" -include 'c d.h' -DQ=\"x\""#;
+        let (source, options) = with_named_files("\u{feff}int x;", said);
+        let includes = "#include \"a.h\"\n#include \"c d.h\"\n";
+        assert_eq!(source, format!("{includes}#line 1 \"program\"\nint x;"));
+        assert_eq!(words(&options), ["-I", "/a b", r#"-DQ="x""#]);
+        assert_eq!(
+            with_named_files("int x;", "-w  -DH"),
+            ("int x;".into(), "-w  -DH".into())
+        );
+        // Without a name it is none.
+        let (_, options) = with_named_files("", "-include a.h -include");
+        assert!(super::options(&options).is_err());
+    }
+
+    #[test]
     fn a_backslash_keeps_a_blank_or_a_quote_within_a_word() {
         let taken = options(
             r#"-I /a\ b -DS=\"ab\" -D T="\"a b\"" -DU='\"' -DV=\'c\' -I"C:\files\cl" -DW=\\n -DX=a\"#,
@@ -341,7 +458,7 @@ mod tests {
 
     #[test]
     fn versions_without_a_language_of_their_own_have_that_of_another() {
-        let taken = options("-cl-std=CL2.1 -cl-std=cl2.2 -cl-std=CL3.0 -cl-std=CLC++2021");
+        let taken = options("-cl-std=CL2.1 -cl-std=cl2.2 -cl-std=CL3.1 -cl-std=CLC++2021");
         let versions = ["cl2.0", "cl2.0", "cl3.0", "clc++2021"];
         assert_eq!(
             taken.unwrap(),

@@ -1,7 +1,7 @@
 //! Programs and kernels of this process.
 
 use crate::client::{self, ClcError, Described};
-use crate::compiler::Output;
+use crate::compiler::{Output, Reading};
 use crate::includes::with_includes;
 use crate::metadata::KernelInfo;
 use crate::options;
@@ -47,8 +47,9 @@ impl Unit {
         options: &str,
         headers: &[(String, String)],
     ) -> Result<Self, ClcError> {
-        let options = options::options(options)?;
-        let (bitcode, warnings) = client::unit(source, &options, headers)?;
+        let (source, options) = options::with_named_files(source, options);
+        let options = options::options(&options)?;
+        let (bitcode, warnings) = client::unit(&source, &options, headers)?;
         Ok(Self { bitcode, warnings })
     }
 
@@ -102,10 +103,10 @@ enum Origin {
 }
 
 impl Origin {
-    fn read(&self, is_wide: bool) -> Result<Described, ClcError> {
+    fn read(&self, reading: Reading) -> Result<Described, ClcError> {
         match self {
-            Self::Text { source, options } => client::describe(source, options, is_wide),
-            Self::Unit(bitcode) => client::read(bitcode, is_wide),
+            Self::Text { source, options } => client::describe(source, options, reading),
+            Self::Unit(bitcode) => client::read(bitcode, reading),
         }
     }
 }
@@ -142,10 +143,12 @@ impl Program {
     /// # Errors
     /// What clang says of the text; if an option is none; if the machine has no compiler.
     pub fn new(source: &str, options: &str) -> Result<Self, ClcError> {
-        let words = options::options(options)?;
-        let described = client::describe(source, &words, false)?;
+        let (source, options) = options::with_named_files(source, options);
+        let words = options::options(&options)?;
+        let described = client::describe(&source, &words, Reading::default())?;
         // The files may be others when it is read again. Where they are too many together, they are left to the compiler.
-        let source = with_includes(source, options, &[]).unwrap_or_else(|_| source.to_owned());
+        let included = with_includes(&source, &options, &[]);
+        let source = included.unwrap_or_else(|_| source.into_owned());
         let origin = Origin::Text {
             source,
             options: words,
@@ -159,7 +162,7 @@ impl Program {
     /// If it calls what it does not have.
     pub fn of(unit: &Unit) -> Result<Self, ClcError> {
         let origin = Origin::Unit(unit.bitcode.clone());
-        let described = origin.read(false)?;
+        let described = origin.read(Reading::default())?;
         Ok(Self::described(origin, false, described))
     }
 
@@ -257,7 +260,10 @@ impl Program {
                 },
                 Origin::Unit(bitcode) => Origin::Unit(bitcode.clone()),
             };
-            let described = origin.read(true)?;
+            let described = origin.read(Reading {
+                is_wide: true,
+                ..Reading::default()
+            })?;
             let wide = Self::described(origin, true, described);
             if wide.variable_bytes != self.variable_bytes {
                 return Err(Arc::new(ClcError::Launch(
@@ -329,14 +335,14 @@ impl Program {
         self.compile_as(key)
     }
 
-    fn check_size(&self, info: &KernelInfo, local_size: [u32; 3]) -> Result<(), Arc<ClcError>> {
+    fn check_size(&self, info: &KernelInfo, local_size: [u32; 3]) -> Result<(), ClcError> {
         match info.required_local_size {
-            Some(required) if required != local_size => Err(Arc::new(ClcError::Launch(format!(
+            Some(required) if required != local_size => Err(ClcError::Launch(format!(
                 "kernel '{}' wants work-groups of {} work-items (reqd_work_group_size), and not of {}",
                 info.name,
                 extent(required),
                 extent(local_size)
-            )))),
+            ))),
             _ => Ok(()),
         }
     }
@@ -386,7 +392,7 @@ impl Program {
         String::from_utf8(text).map_err(|error| ClcError::Failed(error.to_string()))
     }
 
-    /// What the compiler makes of a kernel, as text: see [`Output`].
+    /// What the compiler makes of a kernel, as text: see [`Output`]. An explanation takes that the program is read once more.
     ///
     /// # Errors
     /// As [`compile`](Self::compile).
@@ -396,7 +402,17 @@ impl Program {
         local_size: Option<[u32; 3]>,
         output: Output,
     ) -> Result<Vec<u8>, ClcError> {
-        self.number(name)?;
+        let info = self.kernel(name)?;
+        if let Some(size) = local_size {
+            self.check_size(info, size)?;
+        }
+        if output == Output::Explanation {
+            let described = self.origin.read(Reading {
+                is_wide: self.is_wide,
+                keeps_lines: true,
+            })?;
+            return Ok(client::compile(&described.bitcode, name, local_size, output)?.1);
+        }
         let (_, bytes) = client::compile(&self.bitcode, name, local_size, output)?;
         Ok(bytes)
     }

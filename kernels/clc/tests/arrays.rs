@@ -76,6 +76,109 @@ fn an_insertion_of_bytes_is_of_vectors() {
 }
 
 #[test]
+fn a_few_numbers_are_chosen_from_in_registers() {
+    let Some(program) = program(
+        "kernel void least(int n, global const float *in, global int4 *out) {
+            int x = get_global_id(0);
+            float best[4] = {FLT_MAX, FLT_MAX, FLT_MAX, FLT_MAX};
+            int places[4] = {-1, -1, -1, -1};
+            for (int k = 0; k < n; k++) {
+                float value = in[k * get_global_size(0) + x];
+                if (value < best[3]) {
+                    int at = 3;
+                    while (at > 0 && best[at - 1] > value) {
+                        best[at] = best[at - 1];
+                        places[at] = places[at - 1];
+                        at--;
+                    }
+                    best[at] = value;
+                    places[at] = k;
+                }
+            }
+            out[x] = (int4)(places[0], places[1], places[2], places[3]);
+        }
+        kernel void counts(global const uint *in, global ulong *out) {
+            uint x = get_global_id(0), number = in[x];
+            ulong sums[6] = {1, 20, 300, 4000, 50000, 600000};
+            double both[2][3] = {{0.5}};
+            short small[8];
+            for (int k = 0; k < 8; k++) small[k] = k - 4;
+            for (int k = 0; k < 9; k++) {
+                uint at = number >> k;
+                sums[at % 6] += k + small[7 - (at & 7)];
+                both[at & 1][at % 3] += sums[5 - at % 6];
+                small[at >> 3 & 7] ^= (short)at;
+            }
+            ulong sum = 0;
+            for (int k = 0; k < 6; k++) sum = sum * 31 + sums[k] + (ulong)both[k / 3][k % 3];
+            for (int k = 0; k < 8; k++) sum = sum * 31 + (ushort)small[k];
+            out[x] = sum;
+        }",
+    ) else {
+        return;
+    };
+    for kernel in ["least", "counts"] {
+        let text = optimised(&program, kernel, [64, 1, 1]);
+        let in_memory = ["masked.gather", "masked.scatter", "masked.store"];
+        let is_there = in_memory.iter().any(|access| text.contains(access));
+        assert!(!has_wide_vectors() || !is_there, "{text}");
+    }
+    let (n, items) = (40, 128);
+    let input: Vec<f32> = numbers(n * items).iter().map(|x| (x % 97) as f32).collect();
+    let words = numbers(items);
+    for local in [64, 1, 32] {
+        let out = vec![0_i32; 4 * items];
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.value(n as i32);
+        launch.memory(&input);
+        launch.memory(&out);
+        launch.run(&program, "least");
+        for (x, out) in out.chunks(4).enumerate() {
+            let mut all: Vec<usize> = (0..n).collect();
+            // The first of those that are the same comes first.
+            all.sort_by(|one, other| input[one * items + x].total_cmp(&input[other * items + x]));
+            let wanted: Vec<i32> = all[..4].iter().map(|at| *at as i32).collect();
+            assert_eq!(out, wanted, "work-item {x} of groups of {local}");
+        }
+        let out = vec![0_u64; items];
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.memory(&words);
+        launch.memory(&out);
+        launch.run(&program, "counts");
+        for (x, out) in out.iter().enumerate() {
+            assert_eq!(
+                *out,
+                counted(words[x]),
+                "work-item {x} of groups of {local}"
+            );
+        }
+    }
+}
+
+/// What the kernel `counts` makes of a number.
+fn counted(number: u32) -> u64 {
+    let mut sums = [1_u64, 20, 300, 4000, 50000, 600_000];
+    let mut both = [[0.5_f64, 0.0, 0.0], [0.0; 3]];
+    let mut small: [i16; 8] = std::array::from_fn(|k| k as i16 - 4);
+    for k in 0..9 {
+        let at = (number >> k) as usize;
+        let sum = &mut sums[at % 6];
+        *sum = sum.wrapping_add_signed(k + i64::from(small[7 - (at & 7)]));
+        both[at & 1][at % 3] += sums[5 - at % 6] as f64;
+        small[at >> 3 & 7] ^= at as i16;
+    }
+    let mut sum = 0_u64;
+    for k in 0..6 {
+        let of = sums[k].wrapping_add(both[k / 3][k % 3] as u64);
+        sum = sum.wrapping_mul(31).wrapping_add(of);
+    }
+    let all = small.iter();
+    all.fold(sum, |sum, of| {
+        sum.wrapping_mul(31).wrapping_add((*of as u16).into())
+    })
+}
+
+#[test]
 fn the_same_element_of_all_work_items_is_one_vector() {
     let Some(program) = program(
         "typedef struct { uint count; float sum; } Pair;

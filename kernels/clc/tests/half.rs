@@ -376,6 +376,72 @@ fn halves_become_whole_numbers_in_each_way() {
     }
 }
 
+#[test]
+fn whole_numbers_beyond_the_largest_half_are_infinite() {
+    let types = ["uint", "int", "ulong", "long"];
+    let kernels = types.iter().map(|of| {
+        format!(
+            "kernel void {of}_to(global const {of} *x, global float *y, global double *z) {{
+                size_t i = get_global_id(0);
+                for (int by = 0; by < 27; by++) {{
+                    {of} number = (x[i] & ({of})15) << by;
+                    half other = number;
+                    half2 both = convert_half2(({of}2)(number - 16, number));
+                    y[i * 27 + by] = convert_float(convert_half(number)) + other;
+                    z[i * 27 + by] = convert_double(both.y) + convert_double(-other);
+                }}
+                half2 few = convert_half2(({of}2)(x[i] << 12 & ({of})0x1f000, -(x[i] << 21 & ({of})0x600000)));
+                half one = convert_half(x[i] << 21 & ({of})0x600000);
+                y[16 * 27 + i] = convert_float(few.x); y[17 * 27 + i] = convert_float(one);
+                z[16 * 27 + i] = convert_double(few.x); z[17 * 27 + i] = convert_double(few.y);
+            }}"
+        )
+    });
+    let Some(program) = program_of_halves(&kernels.collect::<String>()) else {
+        return;
+    };
+    let x: Vec<u64> = (0..16).collect();
+    let narrow: Vec<u32> = (0..16).collect();
+    for name in types {
+        let (y, z) = (vec![0_f32; 18 * 27], vec![0_f64; 18 * 27]);
+        run(&program, &format!("{name}_to"), x.len(), |launch| {
+            match name {
+                "ulong" | "long" => launch.memory(&x),
+                _ => launch.memory(&narrow),
+            }
+            launch.memory(&y);
+            launch.memory(&z);
+        });
+        for i in 0..16 {
+            for by in 0..27 {
+                let wanted = value(nearest(((i & 15) << by) as f64));
+                let at = i * 27 + by;
+                assert_eq!(y[at], (2.0 * wanted) as f32, "{name} {i} << {by}");
+                let is_right = if wanted.is_finite() {
+                    z[at] == 0.0
+                } else {
+                    z[at].is_nan()
+                };
+                assert!(is_right, "{name} {i} << {by}: {}", z[at]);
+            }
+            let (low, high) = (
+                value(nearest((i << 12 & 0x1f000) as f64)),
+                (i << 21 & 0x60_0000) as f64,
+            );
+            let high = value(nearest(high));
+            assert_eq!(f64::from(y[16 * 27 + i]), low, "{name} {i}");
+            assert_eq!(z[16 * 27 + i], low, "{name} {i}");
+            assert_eq!(f64::from(y[17 * 27 + i]), high, "{name} {i}");
+            let below = if name.starts_with('u') && high > 0.0 {
+                f64::INFINITY
+            } else {
+                -high
+            };
+            assert_eq!(z[17 * 27 + i], below, "{name} {i}");
+        }
+    }
+}
+
 /// Numbers at the numbers of 16 bits, between them, and next to both.
 fn between() -> Vec<f64> {
     let ordered: Vec<f64> = (0..0x7c00).map(value).collect();

@@ -407,3 +407,81 @@ fn numbers_that_go_around_between_strips_are_neighbours_within() {
         assert_eq!(some, wanted_some, "{step}");
     }
 }
+
+#[test]
+fn rows_of_each_work_item_are_vectors_of_turns() {
+    let Some(program) = program(
+        "kernel void scaled(int n, global const float *in, global float *out) {
+            int row = get_global_id(0);
+            float by = in[row * n];
+            for (int i = 0; i < n; i++)
+                out[row * n + i] = in[row * n + i] * by + i;
+        }
+        kernel void carried(int n, global int *all) {
+            int row = get_global_id(0);
+            for (int i = 0; i < n; i++)
+                all[row * (n + 1) + i + 1] = all[row * (n + 1) + i] * 3 + i;
+        }
+        kernel void both(int n, global const int *in, global int *out) {
+            int x = get_global_id(0), rows = get_global_size(0);
+            for (int i = 0; i < n; i++) {
+                int sum = 0;
+                for (int k = 0; k < 3; k++)
+                    sum += in[x * n + i] << k;
+                out[x * n + i] = sum + in[i * rows + x];
+            }
+        }",
+    ) else {
+        return;
+    };
+    let text = optimised(&program, "scaled", [64, 1, 1]);
+    assert!(!text.contains("masked.scatter"), "{text}");
+    assert!(!text.contains("masked.gather"), "{text}");
+    let rows = 64;
+    for n in [1_usize, 5, 16, 100] {
+        for local in [64, 8, 1] {
+            let input: Vec<f32> = (0..rows * n).map(|at| (at * 7 % 23) as f32).collect();
+            let wanted = |at: usize| input[at] * input[at / n * n] + (at % n) as f32;
+            // Where a row is read and written, its first number is of before.
+            for in_place in [false, true] {
+                let out = match in_place {
+                    true => input.clone(),
+                    false => vec![0.0_f32; rows * n],
+                };
+                let mut launch = Launch::new([rows, 1, 1], [local, 1, 1]);
+                launch.value(n as i32);
+                launch.memory(if in_place { &out } else { &input });
+                launch.memory(&out);
+                launch.run(&program, "scaled");
+                for (at, is) in out.iter().enumerate() {
+                    assert_eq!(*is, wanted(at), "{at}, n {n}, groups of {local}");
+                }
+            }
+            let mut all: Vec<i32> = (0..rows * (n + 1)).map(|at| at as i32 % 5).collect();
+            let given = all.clone();
+            let mut launch = Launch::new([rows, 1, 1], [local, 1, 1]);
+            launch.value(n as i32);
+            launch.memory(&given);
+            launch.run(&program, "carried");
+            for row in all.chunks_mut(n + 1) {
+                for i in 0..n {
+                    row[i + 1] = row[i].wrapping_mul(3).wrapping_add(i as i32);
+                }
+            }
+            assert_eq!(given, all, "n {n}, groups of {local}");
+            let numbers: Vec<i32> = (0..rows * n).map(|at| (at * 31 % 101) as i32).collect();
+            let out = vec![0_i32; rows * n];
+            let mut launch = Launch::new([rows, 1, 1], [local, 1, 1]);
+            launch.value(n as i32);
+            launch.memory(&numbers);
+            launch.memory(&out);
+            launch.run(&program, "both");
+            for x in 0..rows {
+                for i in 0..n {
+                    let wanted = numbers[x * n + i] * 7 + numbers[i * rows + x];
+                    assert_eq!(out[x * n + i], wanted, "{x} {i}, n {n}, groups of {local}");
+                }
+            }
+        }
+    }
+}

@@ -214,6 +214,18 @@ fn work_items_go_by_a_loop_that_others_enter() {
             float sum = 0.0f;
             for (int k = starts[i]; k < starts[i + 1]; k++) sum += x[columns[k]];
             y[i] = sum;
+        }
+        kernel void segments(global const int *starts, global const float *x, global float *y) {
+            size_t i = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = starts[i]; k < starts[i + 1]; k++) sum += x[k];
+            y[i] = sum;
+        }
+        kernel void windows(int n, global const float *x, global float *y) {
+            int i = get_global_id(0);
+            float sum = 0.0f;
+            for (int k = max(i - 2, 0); k < min(i + 3, n); k++) sum += x[k];
+            y[i] = sum;
         }",
     ) else {
         return;
@@ -238,8 +250,13 @@ fn work_items_go_by_a_loop_that_others_enter() {
     let text = stage(&program, "squares", [64, 1, 1], Output::Passes);
     assert!(text.contains("\nturned"), "{text}");
     // Where it only fetches, each goes round by itself.
-    let text = stage(&program, "fetches", [64, 1, 1], Output::Passes);
-    assert!(!text.contains("\nturned"), "{text}");
+    for kernel in ["fetches", "segments"] {
+        let text = stage(&program, kernel, [64, 1, 1], Output::Passes);
+        assert!(!text.contains("\nturned"), "{text}");
+    }
+    // Neighbours read neighbours.
+    let text = stage(&program, "windows", [64, 1, 1], Output::Passes);
+    assert!(text.contains("\nturned"), "{text}");
 }
 
 #[test]
@@ -579,5 +596,170 @@ fn a_turn_does_not_wait_for_the_test_of_the_one_before() {
         }
         // A product and a sum may be rounded once.
         assert!((count - wanted).abs() <= 1, "{from}: {count}, {wanted}");
+    }
+}
+
+#[test]
+fn work_items_that_divide_their_number_are_neighbours() {
+    let Some(program) = program(
+        "kernel void turned(int w, int h, global const float *in, global float *out) {
+            int i = get_global_id(0);
+            int x = i % w, y = i / w;
+            out[i] = in[x * h + y];
+        }
+        kernel void rests(global const int *by, global int *out) {
+            int i = get_global_id(0);
+            out[i] = i % by[i] + by[i];
+        }",
+    ) else {
+        return;
+    };
+    for kernel in ["turned", "rests"] {
+        let text = stage(&program, kernel, [64, 1, 1], Output::Optimised);
+        assert!(!text.contains("masked.scatter"), "{text}");
+    }
+    let (w, h) = (12, 32);
+    let input = random(w * h, 3);
+    let by: Vec<i32> = (0..(w * h) as i32).map(|i| i % 7 - 3).collect();
+    let (out, rests) = (vec![0.0_f32; w * h], vec![0_i32; w * h]);
+    let mut launch = Launch::new([w * h, 1, 1], [64, 1, 1]);
+    launch.value(w as i32);
+    launch.value(h as i32);
+    launch.memory(&input);
+    launch.memory(&out);
+    launch.run(&program, "turned");
+    let mut launch = Launch::new([w * h, 1, 1], [64, 1, 1]);
+    launch.memory(&by);
+    launch.memory(&rests);
+    launch.run(&program, "rests");
+    for i in 0..w * h {
+        assert_eq!(out[i].to_bits(), input[i % w * h + i / w].to_bits(), "{i}");
+        // A division by zero gives some number.
+        if by[i] != 0 {
+            assert_eq!(rests[i], i as i32 % by[i] + by[i], "{i}");
+        }
+    }
+}
+
+/// True if the processor gathers vectors of sixteen words.
+fn has_gathers() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx512vl");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+#[test]
+fn structures_that_are_gathered_are_read_whole() {
+    let Some(program) = program(
+        "kernel void pulls(int most, global const float4 *bodies, global const int *near, global float4 *out) {
+            int i = get_global_id(0), n = get_global_size(0);
+            float4 own = bodies[i], sum = (float4)(0.0f);
+            for (int k = 0; k < most; k++) {
+                float4 way = bodies[near[k * n + i]] - own;
+                float square = way.x * way.x + way.y * way.y + way.z * way.z;
+                if (square > 0.25f)
+                    sum += way * square;
+            }
+            out[i] = sum;
+        }
+        typedef struct { int a, b, c, d; } Whole;
+        typedef struct { float a, b, c, d; } Part;
+        kernel void members(global const Whole *whole, global const Part *part, global const int *near, global int *sums,
+                global float *products) {
+            int i = get_global_id(0);
+            Whole of = whole[near[i]];
+            sums[i] = of.a + 3 * of.b + 5 * of.c + 7 * of.d;
+            global const Part *other = part + near[i];
+            float product = other->b * 2.0f + other->c * 3.0f + other->d;
+            if (product > 0.0f)
+                product += other->a;
+            products[i] = product;
+        }
+        kernel void changed(global int4 *all, global const int *near, global int *out) {
+            int i = get_global_id(0);
+            global int *of = (global int *)(all + near[i]);
+            int first = of[0];
+            of[1] = i;
+            out[i] = first + of[1] + of[2] + of[3];
+        }",
+    ) else {
+        return;
+    };
+    // Processors with narrower vectors may read the numbers one by one.
+    if has_gathers() {
+        let text = stage(&program, "pulls", [64, 1, 1], Output::Optimised);
+        assert!(!text.contains("masked.gather.v16"), "{text}");
+        assert!(text.contains("load <4 x float>"), "{text}");
+        let text = stage(&program, "members", [64, 1, 1], Output::Optimised);
+        assert!(text.contains("load <4 x i32>"), "{text}");
+        // Its first number is not there for all.
+        assert!(!text.contains("load <4 x float>"), "{text}");
+    }
+    let (items, most) = (64, 5);
+    let bodies = random(4 * items, 7);
+    let near: Vec<i32> = (0..items * most)
+        .map(|at| (at * 29 % items) as i32)
+        .collect();
+    for local in [64, 16, 8, 4, 1] {
+        let out = vec![0.0_f32; 4 * items];
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.value(most as i32);
+        launch.memory(&bodies);
+        launch.memory(&near);
+        launch.memory(&out);
+        launch.run(&program, "pulls");
+        let body = |at: usize| &bodies[4 * at..][..4];
+        for i in 0..items {
+            let mut sum = [0.0_f32; 4];
+            for k in 0..most {
+                let other = body(near[k * items + i] as usize);
+                let way: [f32; 4] = std::array::from_fn(|at| other[at] - body(i)[at]);
+                let square = way[0] * way[0] + way[1] * way[1] + way[2] * way[2];
+                if square > 0.25 {
+                    sum = std::array::from_fn(|at| sum[at] + way[at] * square);
+                }
+            }
+            for at in 0..4 {
+                let is = out[4 * i + at];
+                assert!(
+                    (is - sum[at]).abs() < 1e-4,
+                    "{i} of {local}: {is} {}",
+                    sum[at]
+                );
+            }
+        }
+        let whole: Vec<i32> = (0..4 * items as i32).map(|at| at * 37 % 101).collect();
+        let (sums, products) = (vec![0_i32; items], vec![0.0_f32; items]);
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.memory(&whole);
+        launch.memory(&bodies);
+        launch.memory(&near);
+        launch.memory(&sums);
+        launch.memory(&products);
+        launch.run(&program, "members");
+        let all = whole.clone();
+        let out = vec![0_i32; items];
+        let mut launch = Launch::new([items, 1, 1], [local, 1, 1]);
+        launch.memory(&all);
+        launch.memory(&near);
+        launch.memory(&out);
+        launch.run(&program, "changed");
+        for i in 0..items {
+            let from = near[i] as usize;
+            let of = &whole[4 * from..][..4];
+            assert_eq!(
+                sums[i],
+                of[0] + 3 * of[1] + 5 * of[2] + 7 * of[3],
+                "{i} of {local}"
+            );
+            let part = body(from);
+            let mut wanted = part[1] * 2.0 + part[2] * 3.0 + part[3];
+            if wanted > 0.0 {
+                wanted += part[0];
+            }
+            assert!((products[i] - wanted).abs() < 1e-5, "{i} of {local}");
+            assert_eq!(out[i], of[0] + i as i32 + of[2] + of[3], "{i} of {local}");
+        }
     }
 }

@@ -197,6 +197,8 @@ impl Program {
         options: &str,
         headers: &[(String, String)],
     ) -> std::result::Result<Linkable, NotBuilt> {
+        let (source, options) = quipu_clc::with_named_files(&self.source, options);
+        let (source, options) = (&*source, &*options);
         let module = match &self.origin {
             Origin::Il(il) => {
                 quipu_clc::checked_options(options)?;
@@ -208,7 +210,7 @@ impl Program {
             _ if self.devices.iter().all(|device| device.is_native()) => None,
             Some(module) => Some([Part::SpirV(module.bytes().into())].into()),
             None => {
-                let source = quipu_clc::with_includes(&self.source, options, headers)?;
+                let source = quipu_clc::with_includes(source, options, headers)?;
                 let (source, options) = (source.into(), options.to_owned());
                 Some([Part::Text { source, options }].into())
             }
@@ -230,7 +232,7 @@ impl Program {
         }
         let unit = match &module {
             Some(module) => Unit::of_spirv(module)?,
-            None => Unit::new(&self.source, options, headers)?,
+            None => Unit::new(source, options, headers)?,
         };
         Ok(Linkable {
             parts,
@@ -311,7 +313,7 @@ pub(crate) unsafe extern "C" fn compile_program(
         let options = unsafe { options_of(options) };
         let codes = [CL_INVALID_COMPILER_OPTIONS, CL_COMPILE_PROGRAM_FAILURE];
         let result = program.make(&numbers, &options, codes, || {
-            let options = program.with_truth_of_devices(&options);
+            let options = program.with_truth_of_devices(&numbers, &options);
             Ok(Made::Object(program.compile(&numbers, &options, &headers)?))
         });
         // SAFETY: the program gave the function to be called so.

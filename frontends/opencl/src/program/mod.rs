@@ -397,7 +397,7 @@ impl Program {
             (_, Some(Read::Text { source, options })) => (source, &**options),
             _ => (&self.source, options),
         };
-        let used = &self.with_truth_of_devices(used);
+        let used = &self.with_truth_of_devices(numbers, used);
         let codes = [CL_INVALID_BUILD_OPTIONS, CL_BUILD_PROGRAM_FAILURE];
         self.make(numbers, options, codes, || {
             let built = match (&self.origin, binary.and_then(Read::linkable)) {
@@ -417,10 +417,12 @@ impl Program {
         devices.any(|device| device.is_native())
     }
 
-    /// Options with what has the compiler not say that there are images or `half` arithmetic, where a device of the context has
-    /// none.
-    fn with_truth_of_devices(&self, options: &str) -> String {
-        let devices = &self.context.devices;
+    /// Options with what has the compiler not say that there are images or `half` arithmetic, where one of these devices has none.
+    fn with_truth_of_devices(&self, numbers: &[usize], options: &str) -> String {
+        let devices: Vec<_> = numbers
+            .iter()
+            .map(|number| &self.devices[*number])
+            .collect();
         let mut options = options.to_owned();
         let absent = [
             (

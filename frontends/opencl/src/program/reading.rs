@@ -1,7 +1,7 @@
 //! The reader of a program's text, and the reasons why a program is not built.
 //!
-//! This machine's compiler reads texts, and has to where a program is for its processors. A machine without LLVM that uses only
-//! devices elsewhere has a device's driver read them: that of nodes asks the node. Whoever does not see this machine's files is
+//! This machine's compiler reads texts, and has to where a program is for its processors. For other devices a device's driver reads
+//! what it refuses, and everything on a machine without LLVM: that of nodes asks the node. Whoever does not see this machine's files is
 //! given texts with all that they include.
 
 use super::*;
@@ -67,25 +67,36 @@ impl Program {
     pub(super) fn read(
         &self,
         numbers: &[usize],
-        source: &Arc<str>,
+        source: &str,
         options: &str,
     ) -> std::result::Result<Built, NotBuilt> {
+        let (source, options) = quipu_clc::with_named_files(source, options);
+        let (source, options) = (&*source, &*options);
         // Devices elsewhere do not see this machine's files, and a binary may be read where they are gone.
         let included: Arc<str> = match quipu_clc::with_includes(source, options, &[]) {
             Ok(included) => included.into(),
             // They are too many together, which this machine's compiler may take.
-            Err(_) if self.devices.iter().all(|device| device.is_native()) => source.clone(),
+            Err(_) if self.devices.iter().all(|device| device.is_native()) => source.into(),
             Err(error) => return Err(error.into()),
         };
+        let mut refused = None;
         if quipu_clc::is_available() || self.has_native(numbers) {
-            let program = quipu_clc::Program::new(source, options)?;
-            return Ok(Built::read_here(program).of_text(included, options));
+            match quipu_clc::Program::new(source, options) {
+                Ok(program) => return Ok(Built::read_here(program).of_text(included, options)),
+                // The compiler of another vendor's device may take what is its vendor's own.
+                Err(error) if error.is_refusal() && !self.has_native(numbers) => {
+                    refused = Some(error.into());
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
         let text = ProgramText {
             source: included.clone(),
             options: options.to_owned(),
         };
-        let read = self.read_there(numbers, &text)?;
+        let read = self.read_there(numbers, &text);
+        // Whoever has written the text knows this compiler's words for what is wrong, whichever the device.
+        let read = read.map_err(|error| refused.unwrap_or(error))?;
         Ok(Built::read_there(read).of_text(included, options))
     }
 
@@ -102,10 +113,7 @@ impl Program {
             match quipu_clc::describe_by_driver(device, program) {
                 Ok(description) => return Ok((description, device.id())),
                 Err(error) => {
-                    let is_answer = matches!(
-                        error.kind(),
-                        ErrorKind::Kernel { .. } | ErrorKind::InvalidArgument { .. }
-                    );
+                    let is_answer = is_refusal(&error);
                     not_built = NotBuilt::There(error);
                     if is_answer {
                         break;
@@ -115,6 +123,14 @@ impl Program {
         }
         Err(not_built)
     }
+}
+
+/// True if a device's compiler refuses a program or an option.
+fn is_refusal(error: &quipu_scheduler::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Kernel { .. } | ErrorKind::InvalidArgument { .. }
+    )
 }
 
 /// Asks a device whether its own compiler takes a program that another has read: it may lack what that has, and a launch would
@@ -149,9 +165,7 @@ pub(super) fn accepted(device: &Device, made: &Made) -> std::result::Result<(), 
         }
     };
     match described {
-        Err(error) if matches!(error.kind(), ErrorKind::Kernel { .. }) => {
-            Err(NotBuilt::There(error))
-        }
+        Err(error) if is_refusal(&error) => Err(NotBuilt::There(error)),
         Err(error) => {
             tracing::debug!("a device does not say whether it takes a program: {error}");
             Ok(())

@@ -4,7 +4,6 @@ use super::argument::{Accesses, Argument, Arguments, Stored};
 use super::call::Launch;
 use super::passing::Passing;
 use super::prepared::Prepared;
-use super::text::interned;
 use crate::buffer::{Buffer, Overwrite};
 use crate::context::Context;
 use crate::element::Element;
@@ -33,7 +32,7 @@ impl BuiltIn {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         Self {
             code: Arc::new(quipu_scheduler::BuiltIn(signature.name.clone())),
-            name: interned(&signature.name),
+            name: quipu_clc::interned(&signature.name),
             signature: Arc::new(signature.clone()),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }

@@ -19,11 +19,10 @@ use quipu_scheduler::portable::Extents;
 use quipu_scheduler::{Access, AccessMode, CodeKey, ErrorKind, Passed, RawArgument, Result};
 use std::any::{Any, TypeId};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// A text in OpenCL C, with kernels: made by [`Context::program`](crate::Context::program). Each device's compiler gets to
 /// see it when a kernel of it is first launched there; clones are the same program.
@@ -91,26 +90,38 @@ impl Program {
     }
 
     /// The kernels of the text, with their parameters, for launches on a device: as [`kernels`](Self::kernels), or as the
-    /// device's own compiler reads the text if this machine has none. That of a node's device is the node's.
+    /// device's own compiler reads the text if this machine has none, or one that refuses the text. That of a node's device is the
+    /// node's.
     ///
     /// # Errors
     /// As [`kernels`](Self::kernels); if the device has no compiler either; if it is lost.
     pub fn kernels_on(&self, device: &Device) -> Result<Vec<KernelInfo>> {
         let core = device.core();
-        let is_read_here =
-            self.module.is_some() || quipu_clc::is_available() || core.driver().runs_native_code();
-        if is_read_here {
-            return Ok(self.kernels()?.to_vec());
-        }
+        let is_read_there = self.module.is_none() && !core.driver().runs_native_code();
+        let is_read_here = !is_read_there || quipu_clc::is_available();
+        let refused = match is_read_here.then(|| self.read()).transpose() {
+            Ok(Some(program)) => return Ok(program.kernels().to_vec()),
+            Err(error) if !is_read_there || !error.is_refusal() => {
+                return Err(not_compiled(error));
+            }
+            Err(error) => Some(error),
+            Ok(None) => None,
+        };
         let text = ProgramText {
             source: self.source.clone(),
             options: self.options.to_string(),
         };
-        Ok(quipu_clc::describe_by_driver(core, &text)?.kernels)
+        let read = quipu_clc::describe_by_driver(core, &text);
+        let read = read.map_err(|error| refused.map_or(error, not_compiled))?;
+        Ok(read.kernels)
     }
 
     /// The program as processors have it.
     fn native(&self) -> Result<&quipu_clc::Program> {
+        self.read().map_err(not_compiled)
+    }
+
+    fn read(&self) -> std::result::Result<&quipu_clc::Program, &ClcError> {
         let read = || match &self.module {
             Some(module) => {
                 quipu_clc::checked_options(&self.options)?;
@@ -118,7 +129,7 @@ impl Program {
             }
             None => quipu_clc::Program::new(&self.source, &self.options),
         };
-        self.native.get_or_init(read).as_ref().map_err(not_compiled)
+        self.native.get_or_init(read).as_ref()
     }
 
     /// A kernel of the text. Whether there is one of that name is found out when it is launched.
@@ -133,7 +144,7 @@ impl Program {
                 options: self.options.to_string(),
             }),
             program: self.clone(),
-            name: interned(name),
+            name: quipu_clc::interned(name),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
         }
     }
@@ -151,18 +162,6 @@ impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Program({} bytes of OpenCL C)", self.source.len())
     }
-}
-
-/// A name for as long as the process runs. There are as many as there are kernels in texts.
-pub(super) fn interned(name: &str) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name) {
-        return known;
-    }
-    let name: &'static str = Box::leak(name.into());
-    names.insert(name);
-    name
 }
 
 /// A kernel of a [`Program`]. It is compiled once for each device: keep it, rather than making it for each launch.

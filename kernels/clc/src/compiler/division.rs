@@ -109,7 +109,7 @@ fn is_minus_one(divisor: Value, number: u64) -> bool {
 }
 
 /// A constant of an integer's type, or of a vector's with it in each element; `value` makes it of the number of bits.
-fn repeated(of: Type, value: impl FnOnce(u32) -> u64) -> Value {
+pub(super) fn repeated(of: Type, value: impl FnOnce(u32) -> u64) -> Value {
     let constant = |of: Type| LLVMConstInt(of, value(LLVMGetIntTypeWidth(of)), 0);
     match of.kind() {
         kind::VECTOR => {

@@ -64,6 +64,9 @@ handles! {
     PassOptions,
 }
 
+/// What libLLVM calls with something to say, and what it was given for it.
+pub(crate) type DiagnosticHandler = extern "C" fn(*mut c_void, *mut c_void);
+
 macro_rules! functions {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
         #[allow(non_snake_case)]
@@ -173,6 +176,18 @@ functions! {
     LLVMGetMetadata(instruction: Value, kind: c_uint) -> Value;
     LLVMSetMetadata(instruction: Value, kind: c_uint, node: Value);
     LLVMGetDebugLocLine(value: Value) -> c_uint;
+    LLVMInstructionGetDebugLoc(instruction: Value) -> Metadata;
+    LLVMDILocationGetLine(location: Metadata) -> c_uint;
+    LLVMDILocationGetScope(location: Metadata) -> Metadata;
+    LLVMDILocationGetInlinedAt(location: Metadata) -> Metadata;
+    LLVMDIScopeGetFile(scope: Metadata) -> Metadata;
+    LLVMDIFileGetFilename(file: Metadata, length: *mut c_uint) -> *const c_char;
+    LLVMDIBuilderCreateDebugLocation(context: Context, line: c_uint, column: c_uint, scope: Metadata, inlined_at: Metadata) -> Metadata;
+    LLVMSetCurrentDebugLocation2(builder: Builder, location: Metadata);
+    LLVMValueAsMetadata(value: Value) -> Metadata;
+    LLVMGetMetadataKind(metadata: Metadata) -> c_int;
+    LLVMContextSetDiagnosticHandler(context: Context, handler: DiagnosticHandler, of: *mut c_void);
+    LLVMGetDiagInfoDescription(diagnostic: *mut c_void) -> *mut c_char;
     LLVMGetEnumAttributeKindForName(name: *const c_char, length: usize) -> c_uint;
     LLVMCreateEnumAttribute(context: Context, kind: c_uint, value: u64) -> Attribute;
     LLVMGetEnumAttributeAtIndex(function: Value, index: c_uint, kind: c_uint) -> Attribute;
@@ -193,9 +208,12 @@ functions! {
     LLVMPointerTypeInContext(context: Context, space: c_uint) -> Type;
     LLVMArrayType2(of: Type, count: u64) -> Type;
     LLVMConstArray2(of: Type, values: *const Value, count: u64) -> Value;
+    LLVMGetAggregateElement(constant: Value, at: c_uint) -> Value;
+    LLVMConstBitCast(value: Value, to: Type) -> Value;
     LLVMConstPointerNull(of: Type) -> Value;
     LLVMMDNodeInContext2(context: Context, operands: *const Metadata, count: usize) -> Metadata;
     LLVMFunctionType(result: Type, parameters: *const Type, count: c_uint, variadic: c_int) -> Type;
+    LLVMGetReturnType(of: Type) -> Type;
     LLVMConstNull(of: Type) -> Value;
     LLVMConstAllOnes(of: Type) -> Value;
     LLVMConstVector(values: *const Value, count: c_uint) -> Value;
@@ -262,6 +280,7 @@ functions! {
     LLVMBuildInBoundsGEP2(builder: Builder, of: Type, pointer: Value, indices: *const Value, count: c_uint, name: *const c_char) -> Value;
     LLVMBuildBinOp(builder: Builder, operation: c_int, left: Value, right: Value, name: *const c_char) -> Value;
     LLVMBuildInsertValue(builder: Builder, whole: Value, part: Value, index: c_uint, name: *const c_char) -> Value;
+    LLVMBuildExtractValue(builder: Builder, whole: Value, at: c_uint, name: *const c_char) -> Value;
     LLVMSetNUW(arithmetic: Value, set: c_int);
     LLVMSetNSW(arithmetic: Value, set: c_int);
     LLVMGetInsertBlock(builder: Builder) -> Block;
@@ -324,6 +343,8 @@ pub(crate) mod op {
     pub(crate) const SEXT: i32 = 32;
     pub(crate) const FP_TO_UI: i32 = 33;
     pub(crate) const FP_TO_SI: i32 = 34;
+    pub(crate) const UI_TO_FP: i32 = 35;
+    pub(crate) const SI_TO_FP: i32 = 36;
     pub(crate) const FP_TRUNC: i32 = 37;
     pub(crate) const FP_EXT: i32 = 38;
     pub(crate) const PTR_TO_INT: i32 = 39;
@@ -343,6 +364,7 @@ pub(crate) mod op {
 
 /// Kinds of types, as the C interface numbers them.
 pub(crate) mod kind {
+    pub(crate) const VOID: i32 = 0;
     pub(crate) const HALF: i32 = 1;
     pub(crate) const FLOAT: i32 = 2;
     pub(crate) const DOUBLE: i32 = 3;

@@ -13,7 +13,9 @@
 //! | `program` | clang's output, inlined: kernels and what is known of them |
 //! | `variables` | variables that the kernels of a program share |
 //! | `workgroup` | the passes that make a function of work-groups of a kernel of work-items |
+//! | `remarks` | what LLVM says of the loops over work-items |
 //! | `neighbours` | gathers that ask whether one read does |
+//! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
 //! | `words` | vectors of a few bytes that are read and written as one number |
 //! | `division` | whole numbers that are divided many at once |
@@ -37,6 +39,8 @@ mod object;
 mod print;
 mod program;
 mod ptx;
+mod remarks;
+mod structures;
 pub(crate) mod tools;
 mod translate;
 mod variables;
@@ -45,7 +49,7 @@ mod workgroup;
 
 pub(crate) use object::Scratch;
 pub use program::{NO_HALF, NO_IMAGES};
-pub(crate) use program::{clang_for, text_for};
+pub(crate) use program::{TEXT_NAME, clang_for, text_for};
 pub(crate) use variables::{PLACE, TABLE};
 pub(crate) use workgroup::{ENTRY, NUMBERS, place_of_arguments};
 
@@ -57,6 +61,14 @@ use std::path::PathBuf;
 
 use tools::Tools;
 
+/// A request, and what the compiler may take for it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked<R> {
+    /// Seconds of a processor's time, of this process and of each program that it starts.
+    pub(crate) seconds: u64,
+    pub(crate) request: R,
+}
+
 /// What is asked of the compiler.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
@@ -67,8 +79,7 @@ pub(crate) enum Request {
         options: Vec<String>,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
-        /// For launches whose offset has more than 31 bits.
-        is_wide: bool,
+        reading: Reading,
     },
     /// Make bitcode of a text that is to be linked with others.
     Unit {
@@ -87,8 +98,7 @@ pub(crate) enum Request {
         tools: Tools,
         /// Where compiled built-in functions are kept.
         library: Option<PathBuf>,
-        /// For launches whose offset has more than 31 bits.
-        is_wide: bool,
+        reading: Reading,
     },
     /// Make the variables that the kernels of a program share, as a shared object; the bitcode of the program, which was read,
     /// follows the request.
@@ -111,6 +121,24 @@ pub(crate) enum Request {
     },
 }
 
+/// How a program is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Reading {
+    /// For launches whose offset has more than 31 bits.
+    pub(crate) is_wide: bool,
+    /// With the lines and names that the text has: what [`Output::Explanation`] tells of.
+    pub(crate) keeps_lines: bool,
+}
+
+impl Reading {
+    /// What clang is told.
+    fn with_options(self, mut options: Vec<String>) -> Vec<String> {
+        let names = self.keeps_lines.then_some("-fno-discard-value-names");
+        options.extend(names.map(str::to_owned));
+        options
+    }
+}
+
 /// What a compilation gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
@@ -122,6 +150,8 @@ pub enum Output {
     Optimised,
     /// Assembly.
     Assembly,
+    /// Sentences about what the passes and the optimiser have done, and what not, by lines of the program's text.
+    Explanation,
 }
 
 /// What the compiler answers; bytes follow it: bitcode or an object.
@@ -144,6 +174,8 @@ pub(crate) enum Answer {
     Ptx,
     /// The text is at fault, and so what clang says of it.
     Refused(String),
+    /// A program that the compiler has started was ended by a signal.
+    Ended(String),
     /// Something else went wrong.
     Failed(String),
 }
@@ -152,6 +184,8 @@ pub(crate) enum Answer {
 pub(crate) enum Fault {
     /// The program's text is at fault.
     Refused(String),
+    /// A program was ended by a signal, as those are that take more than they may.
+    Ended(String),
     /// Something else is.
     Failed(String),
 }
@@ -197,20 +231,24 @@ pub(crate) fn receive<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Option<(T, &[
 /// output. True if it could.
 #[must_use]
 pub fn serve_compiler() -> bool {
-    limit();
+    limit(&[(Limited::Memory, MOST_BYTES), (Limited::Remains, 0)]);
     restrict();
     child::wait_for_own();
     let mut bytes = Vec::new();
     if std::io::stdin().lock().read_to_end(&mut bytes).is_err() {
         return false;
     }
-    let answer = match receive::<Request>(&bytes) {
-        Some((request, bitcode)) => answer(request, bitcode),
+    let answer = match receive::<Asked<Request>>(&bytes) {
+        Some((Asked { seconds, request }, bitcode)) => {
+            limit(&[(Limited::Time, seconds)]);
+            answer(request, bitcode)
+        }
         None => Err(Fault::Failed("the request is not one".to_owned())),
     };
     let (answer, bytes) = answer.unwrap_or_else(|fault| {
         let answer = match fault {
             Fault::Refused(text) => Answer::Refused(text),
+            Fault::Ended(text) => Answer::Ended(text),
             Fault::Failed(text) => Answer::Failed(text),
         };
         (answer, Vec::new())
@@ -228,10 +266,11 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
             source,
             options,
             library,
-            is_wide,
+            reading,
         } => {
+            let options = reading.with_options(options);
             let (text, warnings) = program::clang(&tools, &source, None, &options)?;
-            program::read(&tools, &text, library.as_deref(), is_wide, warnings)
+            program::read(&tools, &text, library.as_deref(), reading, warnings)
         }
         Request::Unit {
             tools,
@@ -250,8 +289,8 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
         Request::Read {
             tools,
             library,
-            is_wide,
-        } => program::read(&tools, bitcode, library.as_deref(), is_wide, String::new()),
+            reading,
+        } => program::read(&tools, bitcode, library.as_deref(), reading, String::new()),
         Request::Variables { tools } => {
             Ok((Answer::Variables, object::variables(&tools, bitcode)?))
         }
@@ -275,19 +314,32 @@ fn answer(request: Request, bitcode: &[u8]) -> Result<(Answer, Vec<u8>), Fault> 
     }
 }
 
+/// Bytes of memory that the compiler may take, and each program that it starts.
+pub(crate) const MOST_BYTES: u64 = 8 << 30;
+
+/// What is limited.
+#[derive(Clone, Copy)]
+enum Limited {
+    /// Bytes of addresses.
+    Memory,
+    /// Bytes of what is kept of a process that crashes.
+    Remains,
+    /// Seconds of a processor's time.
+    Time,
+}
+
 /// Bounds what a text can make the compiler and the programs that it starts take.
 #[cfg(unix)]
-fn limit() {
-    const SECONDS: u64 = 120;
-    const BYTES: u64 = 8 << 30;
-    for (what, most) in [
-        (libc::RLIMIT_CPU, SECONDS),
-        (libc::RLIMIT_AS, BYTES),
-        (libc::RLIMIT_CORE, 0),
-    ] {
+fn limit(limits: &[(Limited, u64)]) {
+    for (what, most) in limits {
+        let what = match what {
+            Limited::Memory => libc::RLIMIT_AS,
+            Limited::Remains => libc::RLIMIT_CORE,
+            Limited::Time => libc::RLIMIT_CPU,
+        };
         let limit = libc::rlimit {
-            rlim_cur: most,
-            rlim_max: most,
+            rlim_cur: *most,
+            rlim_max: *most,
         };
         // SAFETY: a whole structure; a limit that cannot be set leaves the one that was.
         unsafe { libc::setrlimit(what, &raw const limit) };
@@ -295,7 +347,7 @@ fn limit() {
 }
 
 #[cfg(not(unix))]
-fn limit() {}
+fn limit(_limits: &[(Limited, u64)]) {}
 
 /// Takes from this process, and from the programs that it starts, the calls of the system that no compilation needs, the network's
 /// among them. A kernel that cannot do that leaves the limits, and within a node's session that session's sandbox.

@@ -279,6 +279,27 @@ fn is_of_strip(address: Value) -> bool {
     }
 }
 
+/// Links functions in LLVM's text to a module.
+pub(super) fn link(
+    context: Context,
+    module: Module,
+    machine: Machine,
+    text: &str,
+) -> Result<(), Fault> {
+    let (mut linked, mut message) = (Module::NULL, std::ptr::null_mut());
+    let text = buffer(text.as_bytes());
+    if LLVMParseIRInContext(context, text, &raw mut linked, &raw mut message) != 0 {
+        return Err(Fault::Failed(string(message)));
+    }
+    LLVMSetTarget(linked, LLVMGetDefaultTargetTriple());
+    LLVMSetModuleDataLayout(linked, LLVMCreateTargetDataLayout(machine));
+    if LLVMLinkModules2(module, linked) != 0 {
+        let fault = "functions of gathers cannot be linked";
+        return Err(Fault::Failed(fault.to_owned()));
+    }
+    Ok(())
+}
+
 /// Has the gathers and scatters of a function ask whether they are accesses of neighbours. True if any does; the functions that
 /// ask are to be inlined then.
 pub(super) fn ask(
@@ -307,22 +328,7 @@ pub(super) fn ask(
         texts.extend(declared.map(|declaration| (declaration.clone(), declaration)));
     }
     let text: String = texts.into_values().collect();
-    let (mut asking, mut message) = (Module::NULL, std::ptr::null_mut());
-    if LLVMParseIRInContext(
-        context,
-        buffer(text.as_bytes()),
-        &raw mut asking,
-        &raw mut message,
-    ) != 0
-    {
-        return Err(Fault::Failed(string(message)));
-    }
-    LLVMSetTarget(asking, LLVMGetDefaultTargetTriple());
-    LLVMSetModuleDataLayout(asking, layout);
-    if LLVMLinkModules2(module, asking) != 0 {
-        let fault = "what asks for neighbours cannot be linked";
-        return Err(Fault::Failed(fault.to_owned()));
-    }
+    link(context, module, machine, &text)?;
     let builder = LLVMCreateBuilderInContext(context);
     for (call, access) in accesses {
         let Some(asks) = module.function(&access.name()) else {

@@ -1,9 +1,12 @@
 //! Machine code: the processor, the optimiser's pipeline, the linker.
 
 use super::llvm::*;
+use super::remarks::Remarks;
 use super::tools::Tools;
-use super::workgroup::sub_groups;
-use super::{Fault, Output, division, library, llvm, neighbours, variables, workgroup};
+use super::workgroup::{Notes, sub_groups};
+use super::{
+    Fault, Output, division, library, llvm, neighbours, remarks, structures, variables, workgroup,
+};
 use crate::metadata::Layout;
 use std::ffi::CStr;
 use std::process::Command;
@@ -41,7 +44,7 @@ impl Step {
 }
 
 /// Gives libLLVM options, beside those that it has been given.
-fn tell(options: &[&CStr]) {
+pub(super) fn tell(options: &[&CStr]) {
     let options: Vec<_> = std::iter::once(&c"quipu-clc")
         .chain(options)
         .map(|option| option.as_ptr())
@@ -123,6 +126,8 @@ pub(super) fn compile(
     load_llvm(tools, Step::Compile)?;
     let context = LLVMContextCreate();
     let (module, machine, function) = resolved(context, bitcode, kernel, local_size)?;
+    let mut notes = (output == Output::Explanation).then(Notes::default);
+    let remarks = notes.is_some().then(|| Remarks::of(context));
     library::name_mathematics(module);
     for other in module.functions() {
         if other != function && LLVMIsDeclaration(other) == 0 {
@@ -131,12 +136,22 @@ pub(super) fn compile(
     }
     let switches = workgroup::switches_by_memory(function);
     let divides = division::call(context, module, machine, function)?;
-    let layout = workgroup::transform(context, module, function, machine, local_size)?;
-    module.verify().map_err(|error| {
-        Fault::Failed(format!(
-            "the work-group passes made what is no code: {error}"
-        ))
-    })?;
+    let layout = workgroup::transform(
+        context,
+        module,
+        function,
+        machine,
+        local_size,
+        notes.as_mut(),
+    )?;
+    // Places of loops are in no list of the module's, which the verifier wants.
+    if notes.is_none() {
+        module.verify().map_err(|error| {
+            Fault::Failed(format!(
+                "the work-group passes made what is no code: {error}"
+            ))
+        })?;
+    }
     if output == Output::Passes {
         return Ok((layout, module.text().into_bytes()));
     }
@@ -149,7 +164,10 @@ pub(super) fn compile(
         module.run("function(lower-switch,loop-vectorize),default<O3>", machine)?;
     }
     let asks = match module.function(workgroup::ENTRY) {
-        Some(made) => neighbours::ask(context, module, machine, made)?,
+        Some(made) => {
+            let reads = structures::read_whole(context, module, machine, made)?;
+            neighbours::ask(context, module, machine, made)? || reads
+        }
         None => false,
     };
     if divides {
@@ -159,6 +177,10 @@ pub(super) fn compile(
         let passes =
             "always-inline,globaldce,function(instcombine<no-verify-fixpoint>,simplifycfg)";
         module.run(passes, machine)?;
+    }
+    if let (Some(notes), Some(remarks)) = (notes, remarks) {
+        let text = remarks::explanation(kernel, local_size, &layout, &notes, &remarks, module);
+        return Ok((layout, text.into_bytes()));
     }
     if output == Output::Optimised {
         return Ok((layout, module.text().into_bytes()));

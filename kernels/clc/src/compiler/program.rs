@@ -11,7 +11,8 @@ use super::tools::Tools;
 use super::workgroup::sub_groups::{self, BALLOT_BITS, REQUIRED_SIZE};
 use super::workgroup::{BARRIER, MEETING};
 use super::{
-    Answer, Fault, division, half, library, llvm, object, print, variables, words, workgroup,
+    Answer, Fault, Reading, division, half, library, llvm, object, print, variables, words,
+    workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
 use quipu_threads::Start;
@@ -72,12 +73,12 @@ fn definitions(module: Module) -> BTreeSet<String> {
     shown.map(Value::name).collect()
 }
 
-/// Reads a program that is bitcode of `spir64`; a wide one for launches with wide offsets.
+/// Reads a program that is bitcode of `spir64`.
 pub(super) fn read(
     tools: &Tools,
     bitcode: &[u8],
     folder: Option<&Path>,
-    is_wide: bool,
+    reading: Reading,
     warnings: String,
 ) -> Result<(Answer, Vec<u8>), Fault> {
     object::load_llvm(tools, object::Step::Read)?;
@@ -98,7 +99,8 @@ pub(super) fn read(
     print::lower(context, module);
     division::make_safe(context, module);
     half::of_doubles(context, module);
-    library::link(context, module, tools, folder, is_wide)?;
+    library::link(context, module, tools, folder, reading.is_wide)?;
+    mark_known(context, module);
     let machine = object::host_machine(module)?;
     for kernel in &kernels {
         own_arguments(context, module, *kernel, machine);
@@ -106,9 +108,10 @@ pub(super) fn read(
     make_inline(context, module, &names);
     // Only what is inlined away may be deleted: kernels stay. What is cheap to make again is not to be carried from one place
     // to another ("partial redundancies"): another barrier may lie between.
+    module.run("always-inline,globaldce,function(sroa,early-cse)", machine)?;
+    half::of_whole_numbers(context, module);
     module.run(
-        "always-inline,globaldce,function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,sroa,\
-         loop-mssa(loop-rotate),loop(indvars))",
+        "function(instcombine<no-verify-fixpoint>,simplifycfg,sroa,loop-mssa(loop-rotate),loop(indvars))",
         machine,
     )?;
     for function in module.functions() {
@@ -117,15 +120,23 @@ pub(super) fn read(
             words::of_vectors(context, function);
         }
     }
+    module.run("function(loop(indvars,loop-unroll-full))", machine)?;
+    let layout = LLVMCreateTargetDataLayout(machine);
+    for function in module.functions() {
+        if LLVMIsDeclaration(function) == 0 {
+            workgroup::choose(context, function, layout);
+        }
+    }
     module.run(
-        "function(loop(indvars,loop-unroll-full),sroa,scalarizer,\
+        "function(sroa,scalarizer,\
          instcombine<no-verify-fixpoint>,early-cse<memssa>,gvn<no-pre;no-load-pre>,simplifycfg,adce),\
          cgscc(function-attrs),globaldce",
         machine,
     )?;
     refuse_unknown(module)?;
-    LLVMStripModuleDebugInfo(module);
-    let layout = LLVMCreateTargetDataLayout(machine);
+    if !reading.keeps_lines {
+        LLVMStripModuleDebugInfo(module);
+    }
     let shared = variables::of(module);
     variables::refuse_addresses(module, &shared)?;
     let mut infos = Vec::new();
@@ -153,6 +164,19 @@ pub(super) fn read(
     };
     let bitcode = llvm::contents(LLVMWriteBitcodeToMemoryBuffer(module)).to_vec();
     Ok((answer, bitcode))
+}
+
+/// Says of what every work-item has at hand that it is a number or an address. Divisions would be of another one than addresses
+/// otherwise, of which nothing is known.
+fn mark_known(context: Context, module: Module) {
+    let known = LLVMCreateEnumAttribute(context, attribute_kind("noundef"), 0);
+    for function in module.functions() {
+        let of = LLVMGetReturnType(LLVMGlobalGetValueType(function));
+        let is_given = LLVMIsDeclaration(function) != 0 && function.name().starts_with("__q_");
+        if is_given && of.kind() != kind::VOID {
+            LLVMAddAttributeAtIndex(function, 0, known);
+        }
+    }
 }
 
 /// A module in which images are pointers and samplers numbers, as the built-in functions have them.
@@ -227,6 +251,24 @@ pub const NO_IMAGES: &str = "-D__undef___IMAGE_SUPPORT__";
 /// An option that has a program not be told of `half` arithmetic (`cl_khr_fp16`), nor have it: for devices that have none.
 pub const NO_HALF: &str = "-D__undef_cl_khr_fp16";
 
+/// What clang's header says of each device of `spir64`, whatever its options say, and programs here do not have.
+const ABSENT: [&str; 14] = [
+    "cl_khr_kernel_clock",
+    "__opencl_c_kernel_clock_scope_device",
+    "__opencl_c_kernel_clock_scope_work_group",
+    "__opencl_c_kernel_clock_scope_sub_group",
+    "__opencl_c_ext_fp16_global_atomic_load_store",
+    "__opencl_c_ext_fp16_local_atomic_load_store",
+    "__opencl_c_ext_fp16_global_atomic_add",
+    "__opencl_c_ext_fp16_local_atomic_add",
+    "__opencl_c_ext_fp16_global_atomic_min_max",
+    "__opencl_c_ext_fp16_local_atomic_min_max",
+    "__opencl_c_ext_image_raw10_raw12",
+    "__opencl_c_ext_image_unorm_int_2_101010",
+    "__opencl_c_pipes",
+    "__opencl_c_device_enqueue",
+];
+
 /// clang, told all of a text but what to make of it and where it is. What it makes depends on this alone, so whoever looks for
 /// files that a text includes tells it the same.
 pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
@@ -256,12 +298,16 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
         )
         // The version of the standard, whichever that of the language is.
         .arg("-D__OPENCL_VERSION__=300")
+        // clang's header has it from OpenCL C 2.0 on, and its functions wherever the macro is.
+        .arg("-Dcl_khr_extended_bit_ops=1")
         .args([
             "-fno-builtin-printf",
             "-fno-math-errno",
             "-fno-strict-aliasing",
             "-gline-tables-only",
             "-cl-kernel-arg-info",
+            // A number that is a sampler is one here, whatever translators of SPIR to other forms make of it.
+            "-Wno-spir-compat",
         ])
         .args(["-fno-color-diagnostics", "-Xclang"])
         .arg(format!("-cl-ext=-all{extensions}"))
@@ -269,8 +315,12 @@ pub(crate) fn clang_for(tools: &Tools, options: &[String]) -> Command {
     command
 }
 
+/// What clang calls a program's text, in what it says and where it notes lines.
+pub(crate) const TEXT_NAME: &str = "program";
+
 /// A text as clang is given it. Before OpenCL C 1.2 there is no `static`, which programs use whatever version they name, and
-/// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for.
+/// clang has it as an extension. Other compilers have `half` without asking for the pragma that clang asks for. Macros of features
+/// that are absent go, and with them the functions that clang would declare.
 pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let mut versions = options
         .iter()
@@ -285,9 +335,17 @@ pub(crate) fn text_for(source: &str, options: &[String]) -> String {
     let enabled = extensions.iter().filter(|(is_wanted, _)| *is_wanted);
     let enabled = enabled.map(|(_, name)| format!("#pragma OPENCL EXTENSION {name} : enable\n"));
     let enabled: String = enabled.collect();
+    let absent = ABSENT.map(|name| format!("#undef {name}\n")).concat();
+    // A program may ask to be warned of all such names.
+    let absent = format!(
+        "#pragma clang diagnostic push\n\
+         #pragma clang diagnostic ignored \"-Wreserved-macro-identifier\"\n\
+         {absent}\
+         #pragma clang diagnostic pop\n"
+    );
     // Compilers leave out a byte order mark at the beginning of a text, and nowhere else.
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
-    format!("{enabled}#line 1 \"program\"\n{source}")
+    format!("{enabled}{absent}#line 1 \"{TEXT_NAME}\"\n{source}")
 }
 
 /// Has clang make bitcode of a text; and what it warns of. The text is in a file, or is `source`.
@@ -341,9 +399,10 @@ impl Clang {
         let _ = self.writer.join();
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim_end().to_owned();
-        match output.status.success() {
-            true => Ok((output.stdout, said)),
-            false => Err(Fault::Refused(said)),
+        match output.status.code() {
+            Some(0) => Ok((output.stdout, said)),
+            Some(_) => Err(Fault::Refused(said)),
+            None => Err(Fault::Ended(format!("clang: {}; {said}", output.status))),
         }
     }
 }
@@ -732,9 +791,7 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_is_left_out() {
-        assert_eq!(
-            text_for("\u{feff}int a;", &[NO_HALF.to_owned()]),
-            "#line 1 \"program\"\nint a;"
-        );
+        let text = text_for("\u{feff}int a;", &[NO_HALF.to_owned()]);
+        assert!(text.ends_with("\n#line 1 \"program\"\nint a;"), "{text}");
     }
 }

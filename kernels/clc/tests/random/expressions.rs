@@ -135,10 +135,8 @@ impl Generator {
         let from = of.with(self.random.one_of(&Scalar::ALL));
         let inner = self.expression(from, depth, same);
         if from.of.bits() == of.of.bits() && !from.of.is_real() && self.random.percent(40) {
-            return match of.of.is_real() {
-                true => format!("as_{of}({inner})"),
-                false => format!("as_{of}(({from})({inner}))"),
-            };
+            // Numbers narrower than C's own become those in an expression.
+            return format!("as_{of}(({from})({inner}))");
         }
         let sat = !of.of.is_real() && (from.of.is_real() || self.random.percent(40));
         match sat {

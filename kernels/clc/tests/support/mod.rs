@@ -7,9 +7,12 @@ use quipu_clc::{Argument, Grid, Program, set_compiler};
 use std::mem::MaybeUninit;
 
 #[allow(dead_code)]
-/// A program; none, and a line that says so, on a machine without a compiler.
+/// A program; none, and a line that says so, on a machine without a compiler. The compiler is the one that was built with the test,
+/// unless `QUIPU_CLC` names one: on a machine that has no sources.
 pub(crate) fn program(text: &str) -> Option<Program> {
-    set_compiler(env!("CARGO_BIN_EXE_quipu-clc").into(), Vec::new());
+    if std::env::var_os("QUIPU_CLC").is_none() {
+        set_compiler(env!("CARGO_BIN_EXE_quipu-clc").into(), Vec::new());
+    }
     if !quipu_clc::is_available() {
         assert!(
             std::env::var_os("QUIPU_TEST_CLC").is_none(),

@@ -18,16 +18,20 @@
 //! 6. [`access`]: how far apart neighbours read, and what needs no atomic operation.
 //! 7. [`common`]: what work-items have in common that go round a loop which they leave one by one.
 //! 8. [`private`]: memory of a work-item's own, of which neighbours' elements lie side by side.
-//! 9. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
-//!    stop and go on by itself.
-//! 10. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
+//! 9. [`small_arrays`]: those of a work-item's own that become registers.
+//! 10. [`sub_groups`]: how large these are. Where some of a group meet without others, [`emit::apart`](emit) has each work-item
+//!     stop and go on by itself.
+//! 11. [`notes`]: what of this the kernel's user is told, if somebody asks.
+//! 12. [`guard`]: a group of which no work-item is out of bounds, or at an edge, runs a version without the test.
 
 mod access;
 mod common;
 mod emit;
 mod graph;
 mod guard;
+mod notes;
 mod private;
+mod small_arrays;
 pub(super) mod sub_groups;
 mod uniform;
 mod unroll;
@@ -41,6 +45,8 @@ use emit::Emitter;
 pub(crate) use emit::{NUMBERS, place_of_arguments};
 use graph::Graph;
 pub(super) use graph::{BARRIER, MEETING};
+pub(super) use notes::{Notes, line, lines, listed};
+pub(super) use small_arrays::choose;
 use std::collections::HashMap;
 pub(super) use unroll::keep_loops;
 
@@ -50,13 +56,14 @@ pub(crate) const ENTRY: &str = "quipu_run_groups";
 /// What local memory and arguments are a multiple of: the largest type of OpenCL C.
 pub(super) const ALIGNMENT: u64 = 128;
 
-/// Makes the function of work-groups of a kernel, and has nothing else be left.
+/// Makes the function of work-groups of a kernel, and has nothing else be left. Fills the notes, if there are any.
 pub(super) fn transform(
     context: Context,
     module: Module,
     kernel: Value,
     machine: Machine,
     local_size: Option<[u32; 3]>,
+    notes: Option<&mut Notes>,
 ) -> Result<Layout, Fault> {
     let layout = LLVMCreateTargetDataLayout(machine);
     let printf = module.function("printf");
@@ -64,6 +71,7 @@ pub(super) fn transform(
     let local_bytes = place_local(context, module, kernel, layout);
     super::variables::place(context, module, kernel);
     let mut emitter = Emitter::new(context, module, kernel, layout, local_size)?;
+    emitter.notes = notes.is_some().then(Notes::default);
     let after = emitter.begin();
     let (branches, selects) = (guard::branches(kernel), guard::selects(kernel));
     let every = branches.iter().chain(&selects).collect();
@@ -77,12 +85,17 @@ pub(super) fn transform(
             .map(|guard| (guard.decision, guard.way))
             .collect();
         emitter.go_on(within);
+        emitter.begin_notes(guards);
         emitter.version(&Graph::new(kernel, &assumed), after)?;
         emitter.go_on(other);
     }
+    emitter.begin_notes(&[]);
     emitter.version(&Graph::new(kernel, &HashMap::new()), after)?;
     let (spill_bytes_per_item, spill_bytes) = emitter.end(after);
     LLVMSetLinkage(kernel, linkage::INTERNAL);
+    if let (Some(notes), Some(made)) = (notes, emitter.notes) {
+        *notes = made;
+    }
     Ok(Layout {
         local_bytes,
         spill_bytes_per_item,

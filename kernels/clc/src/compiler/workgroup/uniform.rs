@@ -17,6 +17,25 @@ use std::collections::HashSet;
 /// The address space of memory of a work-item's own.
 const PRIVATE: u32 = 0;
 
+/// Why work-items go round a loop one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alone {
+    /// They part at several branches on their way to it, or have something to do between the branch and the loop.
+    Entered,
+    /// There is a loop in it.
+    HasLoop,
+    /// An instruction that many cannot do at once, of which some do not take part.
+    Instruction(Value),
+    /// They leave it to several places.
+    Left,
+    /// It fetches numbers from where each has its own, and does little with them.
+    Fetches,
+    /// Each goes along a row of its own, of which vectors may be made.
+    Rows,
+    /// They stop in it, or at its ends, for another reason.
+    Stops,
+}
+
 /// What differs within a group.
 pub(super) struct Divergence {
     /// Values that differ.
@@ -158,7 +177,7 @@ impl Divergence {
     }
 
     /// The node that work-items go on in after a loop that they leave at different times, if a loop over work-items may be within
-    /// it: they come to it together, or to a branch from which all others go on after it; they all leave it to the same node,
+    /// it, or why none may: they come to it together, or to a branch from which all others go on after it; they all leave it to the same node,
     /// and there is no other loop in it, no atomic operation, and no access that cannot be one of a vector.
     pub(super) fn meeting_after(
         &self,
@@ -167,57 +186,58 @@ impl Divergence {
         of: &Loop,
         common: &Common,
         private: &SideBySide,
-    ) -> Option<usize> {
+    ) -> Result<usize, Alone> {
         let mut partings = self
             .parted
             .iter()
             .filter(|(at, region)| !of.nodes[*at] && region[of.header]);
         let parting = partings.next();
         if partings.next().is_some() {
-            return None;
+            return Err(Alone::Entered);
         }
         let has_loop = loops
             .iter()
             .any(|other| other.header != of.header && of.nodes[other.header]);
         if has_loop {
-            return None;
+            return Err(Alone::HasLoop);
         }
         let mut after = None;
         for at in (0..graph.nodes.len()).filter(|at| of.nodes[*at]) {
             let node = &graph.nodes[at];
-            let is_quiet = node
-                .body
-                .iter()
-                .all(|instruction| match instruction.opcode() {
-                    Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG | op::ALLOCA) => false,
-                    Some(op::LOAD) => {
-                        common.reads(*instruction)
-                            || self.is_vector_of(*instruction, instruction.ty(), 0, common, private)
-                    }
-                    Some(op::STORE) => {
-                        let stored = LLVMGetOperand(*instruction, 0);
-                        self.is_vector_of(*instruction, stored.ty(), 1, common, private)
-                    }
-                    Some(op::CALL) => {
-                        let callee = instruction.callee().unwrap_or_default();
-                        callee.starts_with("__q_")
-                            || callee.starts_with("llvm.")
-                            || callee.starts_with(CALLED_TO_DIVIDE)
-                            || callee.starts_with(CALLED_TO_READ)
-                    }
-                    _ => true,
-                });
-            if !is_quiet || !matches!(node.end, End::Branch(_)) {
-                return None;
+            let is_quiet = |instruction: &Value| match instruction.opcode() {
+                Some(op::ATOMIC_RMW | op::ATOMIC_CMPXCHG | op::ALLOCA) => false,
+                Some(op::LOAD) => {
+                    common.reads(*instruction)
+                        || self.is_vector_of(*instruction, instruction.ty(), 0, common, private)
+                }
+                Some(op::STORE) => {
+                    let stored = LLVMGetOperand(*instruction, 0);
+                    self.is_vector_of(*instruction, stored.ty(), 1, common, private)
+                }
+                Some(op::CALL) => {
+                    let callee = instruction.callee().unwrap_or_default();
+                    callee.starts_with("__q_")
+                        || callee.starts_with("llvm.")
+                        || callee.starts_with(CALLED_TO_DIVIDE)
+                        || callee.starts_with(CALLED_TO_READ)
+                }
+                _ => true,
+            };
+            if let Some(loud) = node.body.iter().find(|one| !is_quiet(one)) {
+                return Err(Alone::Instruction(*loud));
+            }
+            if !matches!(node.end, End::Branch(_)) {
+                return Err(Alone::Left);
             }
             for next in node.next.iter().filter(|next| !of.nodes[**next]) {
                 if *after.get_or_insert(*next) != *next {
-                    return None;
+                    return Err(Alone::Left);
                 }
             }
         }
+        let after = after.ok_or(Alone::Left)?;
         let Some((at, region)) = parting else {
-            return after;
+            return Ok(after);
         };
         // Between the branch and the loop there is nothing but the way to it.
         let on_the_way = (0..graph.nodes.len()).filter(|node| region[*node] && !of.nodes[*node]);
@@ -226,8 +246,12 @@ impl Divergence {
                 && loops.iter().all(|other| other.header != node)
         };
         let is_guard =
-            !self.nodes[*at] && graph.after[*at] == after && on_the_way.clone().all(is_way);
-        after.filter(|_| is_guard && self.computes(graph, of))
+            !self.nodes[*at] && graph.after[*at] == Some(after) && on_the_way.clone().all(is_way);
+        match (is_guard, self.computes(graph, of)) {
+            (true, true) => Ok(after),
+            (true, false) => Err(Alone::Fetches),
+            (false, _) => Err(Alone::Entered),
+        }
     }
 
     /// True if work-items may go by a loop that others enter.
@@ -242,8 +266,22 @@ impl Divergence {
         const FOR_EACH_FETCH: usize = 2;
         let (mut fetches, mut operations) = (0, 0);
         let within = (0..graph.nodes.len()).filter(|at| of.nodes[*at]);
+        // A row or a segment begins where it was read that it does.
+        let begins_anywhere = |phi: &Value| {
+            let mut first = of.first(graph, *phi);
+            while let Some(value) = first
+                && let Some(op::SEXT | op::ZEXT | op::TRUNC) = value.opcode()
+            {
+                first = Some(LLVMGetOperand(value, 0));
+            }
+            first.is_some_and(|first| first.opcode() == Some(op::LOAD) && self.differs(first))
+        };
+        let phis = graph.nodes[of.header].phis.iter();
+        let counters: Vec<&Value> = phis.filter(|phi| begins_anywhere(phi)).collect();
         for instruction in within.flat_map(|at| &graph.nodes[at].body) {
             match instruction.opcode() {
+                // To count is to go on, and nothing that is done with numbers.
+                Some(op::ADD) if counters.contains(&&LLVMGetOperand(*instruction, 0)) => {}
                 Some(op::LOAD) => {
                     fetches += usize::from(self.differs(LLVMGetOperand(*instruction, 0)))
                 }

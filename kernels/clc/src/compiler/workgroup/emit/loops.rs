@@ -1,5 +1,6 @@
 //! Loops that count, and the metadata of those over work-items.
 
+use super::super::notes::Notes;
 use super::Emitter;
 use crate::compiler::Fault;
 use crate::compiler::llvm::*;
@@ -61,15 +62,15 @@ impl Emitter {
 
     /// What marks the accesses of a loop over work-items, and what is said of the loop. (Only text makes such metadata.) Where
     /// it is over a part of a strip, the vectors' loop is to be unrolled, so that what is in the strip's arrays is in registers.
-    /// So many work-items are to be in a vector together, if that is said.
+    /// So many work-items are to be in a vector together, if that is said. Notes are of this loop from here on.
     pub(super) fn loop_properties(
-        &self,
+        &mut self,
         is_strip: bool,
         together: Option<u64>,
     ) -> Result<(Value, Value), Fault> {
         const TEXT: &str = "!properties = !{!0, !1}\n\
             !0 = distinct !{}\n\
-            !1 = distinct !{!1, !2, !3, !4, !5, !8}\n\
+            !1 = distinct !{!1, PLACE!2, !3, !4, !5, !8}\n\
             !2 = !{!\"llvm.loop.parallel_accesses\", !0}\n\
             !3 = !{!\"llvm.loop.vectorize.enable\", i1 true}\n\
             !4 = !{!\"llvm.loop.unroll.disable\"}\n\
@@ -80,9 +81,18 @@ impl Emitter {
         // None is as many as the optimiser finds best.
         let together = together.unwrap_or(0).to_string();
         let following = if is_strip { "full" } else { "runtime.disable" };
-        let text = TEXT
+        // What LLVM says of a loop, it says by its place: a file by the name of the loop's number.
+        const PLACE: &str = "!scope = !{!10}\n\
+            !9 = !DILocation(line: 1, scope: !10)\n\
+            !10 = distinct !DISubprogram(file: !11, unit: !12, spFlags: DISPFlagDefinition)\n\
+            !11 = !DIFile(filename: \"NUMBER\", directory: \"\")\n\
+            !12 = distinct !DICompileUnit(language: DW_LANG_OpenCL, file: !11, emissionKind: NoDebug)\n";
+        let number = self.notes.as_ref().map(Notes::next_loop);
+        let mut text = TEXT
             .replace("FOLLOWING", following)
-            .replace("TOGETHER", &together);
+            .replace("TOGETHER", &together)
+            .replace("PLACE", number.map_or("", |_| "!9, "));
+        text.extend(number.map(|number| PLACE.replace("NUMBER", &number.to_string())));
         let mut module = Module::NULL;
         let mut message = std::ptr::null_mut();
         if LLVMParseIRInContext(
@@ -96,6 +106,11 @@ impl Emitter {
         }
         let mut both = [Value::NULL; 2];
         LLVMGetNamedMetadataOperands(module, c"properties".as_ptr(), both.as_mut_ptr());
+        if let Some(notes) = &mut self.notes {
+            let mut scope = Value::NULL;
+            LLVMGetNamedMetadataOperands(module, c"scope".as_ptr(), &raw mut scope);
+            notes.enter(LLVMValueAsMetadata(scope));
+        }
         Ok((both[0], both[1]))
     }
 }

@@ -14,16 +14,18 @@
 mod apart;
 mod loops;
 mod nodes;
+mod notes;
 mod strips;
 
 use self::apart::Apart;
 pub(super) use self::apart::are_apart;
 use self::loops::Counted;
-use super::access::{Registers, cyclic, widest_vectors};
+use super::access::{Registers, cyclic, goes_along_rows, widest_vectors};
 use super::common::Common;
 use super::graph::{End, Graph, Loop};
+use super::notes::Notes;
 use super::private::SideBySide;
-use super::uniform::Divergence;
+use super::uniform::{Alone, Divergence};
 use super::variables::{Variables, is_leaf};
 use super::{ALIGNMENT, ENTRY, own_bytes};
 use crate::compiler::llvm::*;
@@ -97,6 +99,8 @@ pub(super) struct Emitter {
     per_item: u64,
     fixed: u64,
     most: (u64, u64),
+    /// What the kernel's user is told, if somebody asks.
+    pub(super) notes: Option<Notes>,
 }
 
 /// A version of the kernel, as it is written.
@@ -260,6 +264,7 @@ impl Emitter {
             per_item: 0,
             fixed: 0,
             most: (0, 0),
+            notes: None,
         })
     }
 
@@ -574,9 +579,17 @@ impl Emitter {
         let loops = graph.loops();
         let mut differs = Divergence::of(graph, &loops);
         let are_apart = apart::are_apart(graph, &differs);
+        let is_innermost = |of: &&Loop| {
+            let mut others = loops.iter().filter(|other| other.header != of.header);
+            !others.any(|other| of.nodes[other.header])
+        };
+        let along = loops.iter().filter(is_innermost).filter(|of| {
+            differs.goes_together(graph, of) && goes_along_rows(graph, of, &differs, self.layout)
+        });
+        let rows: BTreeSet<usize> = along.map(|of| of.header).collect();
         let mut cuts = match are_apart {
             true => apart::cuts(graph),
-            false => cuts(graph, &loops, &differs),
+            false => cuts(graph, &loops, &differs, &rows),
         };
         if are_apart {
             differs = Divergence::apart(graph);
@@ -584,14 +597,23 @@ impl Emitter {
         let mut masked = BTreeMap::new();
         let mut passes = BTreeMap::new();
         let mut commons = BTreeMap::new();
+        let mut alone = BTreeMap::new();
         let variables = Variables::of(graph, &loops, &differs);
         let together = loops.iter().filter(|_| !are_apart);
         for of in together.map(|of| of.with_ways_out(graph)) {
             let of = &of;
-            let common = Common::of(graph, of, &differs, &variables);
-            let Some(after) = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side)
-            else {
+            if rows.contains(&of.header) {
+                alone.insert(of.header, Alone::Rows);
                 continue;
+            }
+            let common = Common::of(graph, of, &differs, &variables);
+            let meeting = differs.meeting_after(graph, &loops, of, &common, &self.side_by_side);
+            let after = match meeting {
+                Ok(after) => after,
+                Err(why) => {
+                    alone.insert(of.header, why);
+                    continue;
+                }
             };
             let ways_by = differs.ways_by(graph, of, after);
             let is_cut = cuts.keys().any(|(from, to)| {
@@ -600,6 +622,7 @@ impl Emitter {
                     || *to == after && (of.nodes[*from] || ways_by.contains(&(*from, *to)))
             });
             if is_cut {
+                alone.insert(of.header, Alone::Stops);
                 continue;
             }
             for from in &graph.before[of.header] {
@@ -705,6 +728,8 @@ impl Emitter {
             version.through = Some(through);
         }
 
+        alone.retain(|header, _| version.one_by_one[*header]);
+        self.note(&version, &loops, &alone);
         let dispatch = self.block("dispatch");
         let starts: BTreeMap<usize, Block> = std::iter::once(0)
             .chain(targets.iter().copied())
@@ -765,7 +790,12 @@ fn is_atomic(access: Value) -> bool {
 }
 
 /// Where all work-items of a group, or of a strip, stop.
-fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize, usize), Cut> {
+fn cuts(
+    graph: &Graph,
+    loops: &[Loop],
+    differs: &Divergence,
+    rows: &BTreeSet<usize>,
+) -> BTreeMap<(usize, usize), Cut> {
     let mut cuts = BTreeMap::new();
     let is_barrier = |at: &usize| graph.stops(*at);
     let reached = graph.reached();
@@ -779,6 +809,9 @@ fn cuts(graph: &Graph, loops: &[Loop], differs: &Divergence) -> BTreeMap<(usize,
             continue;
         }
         let has_barrier = (0..graph.nodes.len()).any(|at| of.nodes[at] && is_barrier(&at));
+        if !has_barrier && rows.contains(&of.header) {
+            continue;
+        }
         let cut = if has_barrier { Cut::Outer } else { Cut::Inner };
         let mut add = |from: usize, to: usize| {
             let known: &mut Cut = cuts.entry((from, to)).or_insert(cut);

@@ -96,6 +96,7 @@ impl Emitter {
         LLVMBuildBr(self.builder, item.latch);
         self.go_on(item.latch);
         self.counted(&each, Some(properties));
+        self.leave_loop();
         version.at_hand.clear();
         self.count_on(version, &taken, &counters, &common);
         let any = self.load(flag, any);
@@ -312,6 +313,7 @@ impl Emitter {
                     LLVMBuildBr(self.builder, ways[0]);
                 }
                 End::Branch(Some(branch)) => {
+                    self.at_line_of(branch);
                     let mut condition = None;
                     if LLVMGetNumOperands(branch) > 1 {
                         let of = LLVMGetOperand(branch, 0);
@@ -481,6 +483,7 @@ impl Emitter {
                 known.insert(*instruction, value);
                 continue;
             }
+            self.at_line_of(*instruction);
             let callee = instruction.callee().unwrap_or_default();
             if callee.starts_with("llvm.lifetime")
                 || callee.starts_with("llvm.experimental.noalias")

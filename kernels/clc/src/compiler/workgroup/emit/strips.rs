@@ -103,6 +103,7 @@ impl Emitter {
             1 => None,
             _ => Some(self.strip_length(wide_ones, widest_stride(version.graph, self.layout))),
         };
+        self.note_strips(version, &keys, strip);
         let inner: HashMap<usize, Value> = crossing
             .iter()
             .map(|at| (*at, self.place(version, *at, strip)))
@@ -213,6 +214,7 @@ impl Emitter {
                 exits.extend(self.items(version, strip, key, &taken, every)?);
             }
             Some(Split { branch, way, below }) => {
+                self.note_split(branch);
                 let rest = self.operate(op::SUB, strip.length, below);
                 for (first, length, way) in [(None, below, way), (Some(below), rest, 1 - way)] {
                     let (some, none) = (self.block("part"), self.block("next"));
@@ -296,6 +298,7 @@ impl Emitter {
         let exits = self.nodes(version, strip, &item, key, None, part.assumed);
         self.go_on(item.latch);
         self.counted(&each, Some(properties));
+        self.leave_loop();
         Ok(exits)
     }
 
