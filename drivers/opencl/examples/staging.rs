@@ -6,6 +6,7 @@
 //! ```
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot be made ends")]
 
+use quipu_device_queue::Vendor;
 use quipu_driver_opencl::{OpenCl, OpenClDriver};
 use quipu_scheduler::operation::HostMemory;
 use quipu_scheduler::{Access, AccessMode, Context, Device, Driver, QueueOptions};
