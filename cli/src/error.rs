@@ -11,7 +11,10 @@ use std::path::PathBuf;
 pub(crate) enum CommandError {
     /// Standard output did not take the text.
     #[error("cannot print the results: {0}")]
-    Print(#[from] io::Error),
+    Print(io::Error),
+    /// The system does not name this program's file.
+    #[error("cannot find the file of this program: {0}; start quipu by its full path")]
+    OwnProgram(io::Error),
     /// `QUIPU_LOG` makes no sense.
     #[error(transparent)]
     Log(quipu::Error),

@@ -4,7 +4,7 @@
 //! at most. There are few connections at a time. If more come, the oldest is closed, so that the newest is answered.
 
 use quipu::Device;
-use quipu_node::LinkSums;
+use quipu_node::LinkTotals;
 use quipu_protocol::message::Status;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ const REQUEST: usize = 8 << 10;
 pub(crate) fn serve(
     listener: TcpListener,
     status: impl Fn() -> Status + Send + Sync + 'static,
-    links: impl Fn() -> [LinkSums; 2] + Send + Sync + 'static,
+    links: impl Fn() -> LinkTotals + Send + Sync + 'static,
     devices: Vec<Device>,
 ) -> io::Result<()> {
     answer_all(listener, PATIENCE, move || {
@@ -273,11 +273,15 @@ fn page(status: &Status, devices: &[Device]) -> String {
 }
 
 /// Links of all sessions: those with clients, and those with other nodes.
-fn link_metrics(text: &mut String, [clients, nodes]: [LinkSums; 2]) {
+fn link_metrics(text: &mut String, LinkTotals { clients, nodes }: LinkTotals) {
     let with = [("clients", clients), ("nodes", nodes)];
     let states = with.iter().flat_map(|(with, sums)| {
-        let states = ["connected", "awaited", "by_client"].into_iter();
-        states.zip(sums.states).map(move |(state, links)| {
+        let states = [
+            ("connected", sums.states.connected),
+            ("awaited", sums.states.awaited),
+            ("by_client", sums.states.by_client),
+        ];
+        states.into_iter().map(move |(state, links)| {
             let labels = format!("{{with=\"{with}\",state=\"{state}\"}}");
             (labels, links as f64)
         })
@@ -339,10 +343,10 @@ fn escaped(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_conformance::Watchdog;
+    use quipu_node::{LinkStates, LinkSums};
     use std::net::SocketAddr;
 
     /// So long that nothing ends by it.
@@ -447,16 +451,24 @@ mod tests {
     fn links_are_told_by_what_they_are_with_and_how_they_are() {
         let mut text = String::new();
         let clients = LinkSums {
-            states: [4, 1, 0],
+            states: LinkStates {
+                connected: 4,
+                awaited: 1,
+                by_client: 0,
+            },
             resumed: 2,
             sent: 1000,
             received: 2000,
         };
         let nodes = LinkSums {
-            states: [1, 0, 3],
+            states: LinkStates {
+                connected: 1,
+                awaited: 0,
+                by_client: 3,
+            },
             ..LinkSums::default()
         };
-        link_metrics(&mut text, [clients, nodes]);
+        link_metrics(&mut text, LinkTotals { clients, nodes });
         for line in [
             "links{with=\"clients\",state=\"connected\"} 4",
             "links{with=\"clients\",state=\"awaited\"} 1",

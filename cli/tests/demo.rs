@@ -1,6 +1,6 @@
 //! `quipu demo` with nodes of its own: they do their part, and nothing is left of them.
 #![cfg(unix)]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Programs for OpenCL that know nothing of Quipu, here and on a node.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
 //! The command as on a network: a node that says where it is, moves, and is found again; one that does not, is not.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_lab_network::{Cable, Machine, Switch};
 use std::io::{BufRead, BufReader, Read};

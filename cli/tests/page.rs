@@ -2,7 +2,7 @@
 //! (`page/browser.js`).
 //!
 //! Without Node.js these tests fail, or are left out if `QUIPU_TEST_WITHOUT_JAVASCRIPT=1`, and say so.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

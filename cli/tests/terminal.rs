@@ -1,6 +1,6 @@
 //! The command on a terminal: a pseudoterminal, whose other end the tests have.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 #[path = "support/terminal.rs"]

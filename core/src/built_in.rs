@@ -298,7 +298,6 @@ impl BuiltInKernel {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test panics")]
 mod tests {
     use super::*;
 

@@ -6,12 +6,17 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`context`] | sets of devices that share buffers and events |
+//! | [`device`] | devices: their properties, and handles to them |
 //! | [`command`] | commands and events: slots, state, notify lists |
 //! | [`event`] | events as users hold them: futures, callbacks, user events; threads that wait for them |
 //! | [`queue`] | queues: order, barriers, progress, the enqueue |
+//! | [`access`] | the ranges of memory that commands use, and how |
 //! | [`memory`] | memory objects: hazards, validity, migration, spaces |
 //! | [`graph`] | commands recorded once and launched many times |
 //! | [`operation`] | the work of commands: kernels, transfers, fills, host tasks |
+//! | `check` | checks of launches, fills and copies before they are enqueued |
+//! | `fill` | fills: memory in which a pattern is repeated |
 //! | [`region`] | rows of bytes with gaps between them, and a test whether two such regions share a byte |
 //! | [`overlap`] | copies whose two sides share bytes |
 //! | [`panics`] | the text and the place of a contained panic |
@@ -21,9 +26,11 @@
 //! | [`polling`] | users that look for ended commands themselves |
 //! | [`process`] | children of `fork`, which cannot use their parent's devices |
 //! | [`driver`] | the contract with drivers |
-//! | [`trace`] | a record of when and where each command ran |
+//! | `router` | the part of that contract that lower floors use |
+//! | [`front`] | the interface of front ends |
+//! | [`trace`] | a record of when and where each command ran; `tracing_records`: made from finished commands |
 
-#![warn(clippy::disallowed_methods)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod access;
 pub mod built_in;
@@ -47,7 +54,9 @@ pub mod region;
 mod router;
 mod tracing_records;
 
-pub(crate) use quipu_scheduler_base::{bias, limits, notify, observers, shown, state, watching};
+pub(crate) use quipu_scheduler_base::{
+    bias, flush_demand, limits, notify, observers, shown, state,
+};
 pub use quipu_scheduler_base::{clock, error, hash, panics, process, sync, trace};
 
 pub use access::{AccessMode, RawArgument};

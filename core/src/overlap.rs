@@ -1,4 +1,4 @@
-//! Refuses copies whose two sides share bytes.
+//! The check for copies whose two sides share bytes, which are refused.
 
 use crate::error::{ErrorKind, Result};
 use crate::memory::access::Access;

@@ -1,7 +1,7 @@
 //! Nothing recurses: a driver may end commands as it is handed them, however many become ready by that, and objects may
 //! keep each other in a chain.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::Notification;

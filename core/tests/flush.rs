@@ -1,7 +1,7 @@
 //! A flush on which a driver may rely: commands that a thread hands over, and that it [sees to](will_poll), are flushed
 //! after that, whether or not others flush meanwhile.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::{Notification, Submission};

@@ -1,6 +1,6 @@
 //! Turns of the host: what is called in them comes after others, waits, panics, and gives the bytes to another thread.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::Notification;

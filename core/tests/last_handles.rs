@@ -1,7 +1,7 @@
 //! The last handle of a content size, which an enqueue has as another thread takes the size back: to drop it runs a
 //! user's code, which may wait for the command.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::{Notification, Submission};

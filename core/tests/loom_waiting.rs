@@ -50,6 +50,10 @@ mod sync {
     pub use loom::sync::{Mutex, MutexGuard};
     pub use loom::thread::yield_now;
 
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+
     #[derive(Default)]
     pub struct Backoff;
 
@@ -108,8 +112,8 @@ mod panics {
     }
 }
 
-mod watching {
-    pub struct Watching;
+mod flush_demand {
+    pub struct FlushDemand;
 }
 
 mod process {

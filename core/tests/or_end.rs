@@ -1,6 +1,6 @@
 //! The end of the process by a driver's own panic.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::process::or_end;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! A device whose split fails half-way: the process has no memory space left for one of the parts.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::driver::Notification;
 use quipu_scheduler::{

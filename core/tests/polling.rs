@@ -1,6 +1,6 @@
 //! A program that polls by itself keeps no thread from the end of its wait, whichever came first.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::driver::Notification;
 use quipu_scheduler::event::wait_graph;

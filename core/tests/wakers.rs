@@ -1,6 +1,6 @@
 //! Wakers are a user's code: they are cloned, woken and dropped with nothing locked, and may wait.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::command::ToDrivers;
 use quipu_scheduler::driver::Notification;

@@ -1,6 +1,6 @@
 //! A wait that takes long is logged, once, with the waiting threads and their goals.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_scheduler::error::ErrorKind;
 use quipu_scheduler::event::{log_waits_longer_than, wait_graph};

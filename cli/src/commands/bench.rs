@@ -25,7 +25,7 @@ pub(crate) struct Options {
 
 /// Runs the program that lies beside this one. In a source tree it is built first.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
-    let own = std::env::current_exe()?;
+    let own = std::env::current_exe().map_err(CommandError::OwnProgram)?;
     let program = own.with_file_name(format!("{PROGRAM}{}", std::env::consts::EXE_SUFFIX));
     let program = match source_tree(&own) {
         Some((tree, profile)) => build(&tree, &profile, program)?,

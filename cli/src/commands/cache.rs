@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use quipu_cli::units;
 use quipu_device_queue::disk;
 use std::fs;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 
 /// The folders of the cache: those of the compiler for processors, and of the drivers that compile.
 const FOLDERS: [&str; 3] = ["clc", "cuda", "opencl"];
@@ -27,13 +27,8 @@ enum Action {
 
 /// Shows the cache, or clears it.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
-    let mut out = std::io::stdout().lock();
     let Some(root) = quipu_environment::cache_root()? else {
-        writeln!(
-            out,
-            "nothing is kept: QUIPU_CACHE is off, or there is no home folder"
-        )?;
-        return Ok(());
+        return super::print("nothing is kept: QUIPU_CACHE is off, or there is no home folder\n");
     };
     let (mut files, mut bytes) = (0, 0);
     for name in FOLDERS {
@@ -59,9 +54,9 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     }
     let what = units::counted(files, "compiled program");
     let size = units::bytes(bytes);
-    match options.action {
-        Some(Action::Clear) => writeln!(out, "removed {what}, {size}, from {}", root.display())?,
-        _ => writeln!(out, "{what}, {size}, in {}", root.display())?,
-    }
-    Ok(())
+    let root = root.display();
+    super::print(&match options.action {
+        Some(Action::Clear) => format!("removed {what}, {size}, from {root}\n"),
+        _ => format!("{what}, {size}, in {root}\n"),
+    })
 }

@@ -3,7 +3,6 @@
 use crate::demo::{self, Options, Progress};
 use crate::error::CommandError;
 use crate::progress::Busy;
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The present step of the demo, shown on standard error.
@@ -43,9 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let outcome = demo::run::run(options, &progress);
     *shown.busy() = None;
     let report = outcome?;
-    let mut stdout = io::stdout().lock();
-    write!(stdout, "{report}")?;
-    stdout.flush()?;
+    super::print(&report.to_string())?;
     if report.difference.is_some() {
         return Err(demo::run::DemoError::Different.into());
     }

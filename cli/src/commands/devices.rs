@@ -9,7 +9,6 @@ use quipu_cli::table::align;
 use quipu_cli::units::bytes;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 /// The command's options.
 #[derive(clap::Args)]
@@ -42,9 +41,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     } else {
         to_table(&platform)
     };
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
+    super::print(&text)?;
     // A node that was named has to be there.
     match (failed.is_empty(), options.nodes.is_empty()) {
         (true, _) => Ok(()),

@@ -83,13 +83,19 @@ pub(crate) enum ExecError {
     NotOwn { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error(
+        "cannot make a folder for the trace in {}: {source}; have TMPDIR name a folder of yours, or say --trace FILE", path.display()
+    )]
+    TraceFolder { path: PathBuf, source: io::Error },
+    #[error("cannot tell how {} has ended: {source}", program.display())]
+    Wait { program: PathBuf, source: io::Error },
     #[error("cannot run {}: {source}", program.display())]
     Run { program: PathBuf, source: io::Error },
 }
 
 /// Runs the program. Comes back only if that fails.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
-    let own = std::env::current_exe()?;
+    let own = std::env::current_exe().map_err(CommandError::OwnProgram)?;
     let library = library(&own)?;
     let folder = folder(&library)?;
     let [program, arguments @ ..] = &options.program[..] else {
@@ -135,9 +141,8 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if let Some(devices) = devices {
         command.env(OPENCL_DEVICES.name(), devices);
     }
-    // A folder of this user's alone, for a trace without a name given by the user.
     let passing = match (&options.trace, options.profile) {
-        (None, true) => Some(tempfile::tempdir()?),
+        (None, true) => Some(trace_folder(&std::env::temp_dir())?),
         _ => None,
     };
     let trace = match &passing {
@@ -160,6 +165,14 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let source = command.exec();
     let program = program.into();
     Err(ExecError::Run { program, source }.into())
+}
+
+/// Makes a folder of this user's alone, for a trace that the user has given no name.
+fn trace_folder(of_all: &Path) -> Result<tempfile::TempDir, ExecError> {
+    tempfile::tempdir_in(of_all).map_err(|source| ExecError::TraceFolder {
+        path: of_all.to_owned(),
+        source,
+    })
 }
 
 /// The node of a device's name, if it is that of a node's device: `lab/cpu:0`, or the name of a node that this machine is paired with. A
@@ -209,14 +222,18 @@ fn profile(
 ) -> Result<(), CommandError> {
     let program = PathBuf::from(command.get_program());
     let child = command.spawn();
-    let mut child = child.map_err(|source| ExecError::Run { program, source })?;
+    let mut child = match child {
+        Ok(child) => child,
+        Err(source) => return Err(ExecError::Run { program, source }.into()),
+    };
     // An interrupt from the terminal ends the program and not this process, which prints the table then.
     // SAFETY: signals that there are, and the system's own way of ignoring them.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGQUIT, libc::SIG_IGN);
     }
-    let status = child.wait()?;
+    let status = child.wait();
+    let status = status.map_err(|source| ExecError::Wait { program, source })?;
     let read = match trace.exists() {
         true => super::trace::read(trace).map(Some),
         // It has not used OpenCL.
@@ -363,6 +380,14 @@ fn own_folder(of_all: &Path) -> Result<PathBuf, ExecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trace_that_has_no_place_says_which_folder_is_missing() {
+        let missing = Path::new("/nowhere/at/all");
+        let error = CommandError::from(trace_folder(missing).unwrap_err()).to_string();
+        assert!(error.contains("/nowhere/at/all"), "{error}");
+        assert!(error.contains("TMPDIR"), "{error}");
+    }
 
     #[test]
     fn a_folder_that_somebody_else_may_have_made_is_refused() {

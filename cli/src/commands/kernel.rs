@@ -3,7 +3,6 @@
 use crate::error::CommandError;
 use quipu::kernel::print::{self, IndexWidth, OpenClFeatures};
 use quipu_cli::kernels::{REGISTERED, find};
-use std::io::{self, Write};
 
 /// The command's options.
 #[derive(clap::Args)]
@@ -75,10 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         Action::List => list(),
         Action::Print(options) => source(options)?,
     };
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    Ok(())
+    super::print(&text)
 }
 
 fn list() -> String {

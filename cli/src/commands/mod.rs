@@ -14,6 +14,7 @@ mod top;
 mod trace;
 
 use crate::error::CommandError;
+use std::io::Write;
 
 /// The commands of `quipu`.
 #[derive(clap::Subcommand)]
@@ -109,4 +110,13 @@ impl Command {
             Self::Revoke(options) => node::run_revoke(&options),
         }
     }
+}
+
+/// Prints a command's result to standard output.
+fn print(text: &str) -> Result<(), CommandError> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(text.as_bytes());
+    written
+        .and_then(|()| stdout.flush())
+        .map_err(CommandError::Print)
 }

@@ -1,5 +1,6 @@
 //! `quipu invite`, `rights`, `pair`, `nodes`, `revoke`: the clients of this machine's node, and the nodes of this client.
 
+use super::print;
 use crate::error::CommandError;
 use quipu::Platform;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
@@ -16,7 +17,7 @@ use quipu_link::served::Served;
 use quipu_link::{Fingerprint, Folder, Invitation, Key, LinkError, Rights, machine_name};
 use quipu_protocol::message::Status;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,13 +65,6 @@ pub(crate) fn invite(
 ) -> Result<Invitation, CommandError> {
     let node = Key::of(&home.0, NODE_KEY)?.fingerprint();
     Ok(Invitations::of(&home.0).invite_with(node, address, rights, &SystemClock)?)
-}
-
-fn print(text: &str) -> Result<(), CommandError> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    Ok(())
 }
 
 pub(super) fn shown(text: &str) -> String {

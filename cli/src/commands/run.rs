@@ -6,12 +6,11 @@ use crate::error::CommandError;
 use crate::npy::{self, Array};
 use crate::platform::{own_platform, platform_with};
 use clap::{Arg, ArgAction, ArgMatches};
-use quipu::kernel::{TextArgument, TextKernel};
-use quipu::{Device, Platform, WorkDivision};
+use quipu::kernel::{Program, TextArgument, TextKernel};
+use quipu::{Buffer, Context, Device, Platform, Queue, WorkDivision};
 use quipu_clc::{KernelInfo, ParameterInfo, ParameterKind, SpirV};
 use quipu_cli::units;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -249,49 +248,78 @@ enum Ready {
 
 /// Runs a kernel.
 pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
-    let bad = |problem: String| CommandError::Run(problem);
-    let read = |error: &dyn std::fmt::Display| {
-        bad(format!("cannot read {}: {error}", options.file.display()))
-    };
-    let file = std::fs::read(&options.file).map_err(|error| read(&error))?;
     let (platform, device) = device(&options.device)?;
     let context = platform.context().map_err(CommandError::Node)?;
     let queue = context.queue(&device).map_err(CommandError::Node)?;
-
     let begun = Instant::now();
+    let (program, info) = compile(options, &context, &device)?;
+    let ready = ready(&info, &options.arguments.0, options.global)?;
+    let local = local(options, &info, &device)?;
+    let kernel = program.kernel(&options.kernel);
+    let mut buffers = upload(&context, &queue, &ready, &info)?;
+    let mut times = Vec::new();
+    for _ in 0..options.repeat {
+        let arguments = passed(&ready, &info, &mut buffers);
+        let start = Instant::now();
+        let launched = launch(&queue, &kernel, arguments, options.global, local);
+        launched.map_err(|error| CommandError::Run(text_of(&error, &options.file)))?;
+        times.push(start.elapsed().as_nanos() as u64);
+    }
+    store(&queue, &ready, &buffers)?;
+    if options.time {
+        report(options, &device, &mut times, begun, local)?;
+    }
+    Ok(())
+}
+
+/// Reads the program, compiles it for the device, and finds the kernel in it.
+fn compile(
+    options: &Options,
+    context: &Context,
+    device: &Device,
+) -> Result<(Program, KernelInfo), CommandError> {
+    let unreadable = |error: &dyn std::fmt::Display| {
+        CommandError::Run(format!("cannot read {}: {error}", options.file.display()))
+    };
+    let file = std::fs::read(&options.file).map_err(|error| unreadable(&error))?;
     let not_compiled = |error| CommandError::Compile(text_of(&error, &options.file));
     let mut program = match SpirV::begins(&file) {
         true => context.spirv(&file).map_err(not_compiled)?,
-        false => context.program(&String::from_utf8(file).map_err(|error| read(&error))?),
+        false => context.program(&String::from_utf8(file).map_err(|error| unreadable(&error))?),
     };
     for (number, value) in &options.constants {
         program = program.specialise(*number, value).map_err(not_compiled)?;
     }
     let program = program.options(&options.options.join(" "));
-    let kernels = program.kernels_on(&device).map_err(not_compiled)?;
-    let info = kernels
-        .iter()
-        .find(|kernel| kernel.name == options.kernel)
-        .ok_or_else(|| {
-            let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-            bad(format!(
-                "{} has no kernel '{}'; {}",
-                options.file.display(),
-                options.kernel,
-                quipu_clc::kernels_there(&names)
-            ))
-        })?;
-    let ready = ready(info, &options.arguments.0, options.global)?;
-    let local = local(options, info, &device)?;
-    let kernel = program.kernel(&options.kernel);
+    let kernels = program.kernels_on(device).map_err(not_compiled)?;
+    let info = kernels.iter().find(|kernel| kernel.name == options.kernel);
+    let info = info.cloned().ok_or_else(|| {
+        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+        CommandError::Run(format!(
+            "{} has no kernel '{}'; {}",
+            options.file.display(),
+            options.kernel,
+            quipu_clc::kernels_there(&names)
+        ))
+    })?;
+    Ok((program, info))
+}
 
+/// Writes each array to a buffer of its own.
+fn upload(
+    context: &Context,
+    queue: &Queue,
+    ready: &[Ready],
+    info: &KernelInfo,
+) -> Result<Vec<Buffer<u8>>, CommandError> {
     let mut buffers = Vec::new();
     for (ready, parameter) in ready.iter().zip(&info.parameters) {
         let Ready::Array(array, _) = ready else {
             continue;
         };
         if array.bytes.is_empty() {
-            return Err(bad(format!("the array for `{}` is empty", told(parameter))));
+            let problem = format!("the array for `{}` is empty", told(parameter));
+            return Err(CommandError::Run(problem));
         }
         let buffer = context
             .allocate::<u8>(array.bytes.len())
@@ -302,36 +330,39 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         written.map_err(CommandError::Node)?;
         buffers.push(buffer);
     }
-    let mut times = Vec::new();
-    for _ in 0..options.repeat {
-        let mut left = buffers.iter_mut();
-        let arguments: Vec<TextArgument<'_>> = ready
-            .iter()
-            .zip(&info.parameters)
-            .map(|(ready, parameter)| match ready {
-                Ready::Value(bytes) => TextArgument::Value(bytes.clone()),
-                Ready::Local(bytes) => TextArgument::Local(*bytes),
-                Ready::Array(..) => match (left.next(), parameter.kind) {
-                    (Some(buffer), ParameterKind::Memory(access)) if !access.writes() => {
-                        TextArgument::Read(buffer)
-                    }
-                    (Some(buffer), _) => TextArgument::Write(buffer),
-                    (None, _) => TextArgument::Local(0),
-                },
-            })
-            .collect();
-        let start = Instant::now();
-        let launched = launch(&queue, &kernel, arguments, options.global, local);
-        launched.map_err(|error| bad(text_of(&error, &options.file)))?;
-        times.push(start.elapsed().as_nanos() as u64);
-    }
+    Ok(buffers)
+}
 
-    let mut left = buffers.iter();
-    for ready in &ready {
-        let Ready::Array(array, to) = ready else {
-            continue;
-        };
-        let Some(buffer) = left.next() else { continue };
+/// The arguments of a launch: the values, and the buffers of the arrays.
+fn passed<'b>(
+    ready: &[Ready],
+    info: &KernelInfo,
+    buffers: &'b mut [Buffer<u8>],
+) -> Vec<TextArgument<'b>> {
+    let mut left = buffers.iter_mut();
+    let arguments = ready.iter().zip(&info.parameters);
+    arguments
+        .map(|(ready, parameter)| match ready {
+            Ready::Value(bytes) => TextArgument::Value(bytes.clone()),
+            Ready::Local(bytes) => TextArgument::Local(*bytes),
+            Ready::Array(..) => match (left.next(), parameter.kind) {
+                (Some(buffer), ParameterKind::Memory(access)) if !access.writes() => {
+                    TextArgument::Read(buffer)
+                }
+                (Some(buffer), _) => TextArgument::Write(buffer),
+                (None, _) => TextArgument::Local(0),
+            },
+        })
+        .collect()
+}
+
+/// Writes the arrays that are wanted to their files.
+fn store(queue: &Queue, ready: &[Ready], buffers: &[Buffer<u8>]) -> Result<(), CommandError> {
+    let arrays = ready.iter().filter_map(|ready| match ready {
+        Ready::Array(array, to) => Some((array, to)),
+        _ => None,
+    });
+    for ((array, to), buffer) in arrays.zip(buffers) {
         let Some(to) = to else { continue };
         let bytes = queue
             .read(buffer)
@@ -348,9 +379,6 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
             path: to.clone(),
             source,
         })?;
-    }
-    if options.time {
-        report(options, &device, &mut times, begun, local)?;
     }
     Ok(())
 }
@@ -386,8 +414,7 @@ fn report(
         units::duration(times[times.len() / 2]),
         units::duration(begun.elapsed().as_nanos() as u64)
     );
-    std::io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    super::print(&text)
 }
 
 /// A compiler's messages name the text; this names the user's file in its place.
@@ -455,7 +482,7 @@ fn local(
 }
 
 fn launch(
-    queue: &quipu::Queue,
+    queue: &Queue,
     kernel: &TextKernel,
     arguments: Vec<TextArgument<'_>>,
     global: Extent,

@@ -14,7 +14,6 @@ use quipu_link::compression::Compression;
 use quipu_link::nodes::check_name;
 use quipu_link::peer::Networks;
 use quipu_node::{Limits, Node, Options as NodeOptions, Peering};
-use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -312,7 +311,35 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     let advertised = reachable(&advertised);
     let platform = platform(driver);
     let devices = quipu::serve::offered(&platform);
-    let mut serving = serving(&devices, options.spin, options.compression);
+    let serving = node_options(options, &devices)?;
+    let count = devices.len();
+    let fingerprint = gate.fingerprint();
+    // Before the node listens: a failure is reported at once. It says goodbye as it is dropped.
+    let _announced = match options.announce {
+        true => Some(Announcement::of(&name, fingerprint, bound)?),
+        false => None,
+    };
+    let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
+    *stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(node.stop()));
+    let mut text = format!(
+        "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n{protection}",
+        if count == 1 { "" } else { "s" }
+    );
+    text.push_str(&admission(options, &home, &advertised)?);
+    if let Some((address, listener)) = metrics {
+        text.push_str(&format!("metrics are at http://{address}/metrics\n"));
+        crate::metrics::serve(listener, node.status(), node.links(), devices)
+            .map_err(CommandError::Serve)?;
+    }
+    super::print(&text)?;
+    node.wait();
+    crate::interrupt::give_way();
+    Ok(())
+}
+
+/// The options of the node, as the command's options say.
+fn node_options(options: &Options, devices: &[Device]) -> Result<NodeOptions, CommandError> {
+    let mut serving = serving(devices, options.spin, options.compression);
     serving.peers = Peering {
         address: options.peer_address,
         networks: options.peer_networks.clone(),
@@ -335,19 +362,12 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         serving.processes = Some(options.extra.spawn(&arguments)?);
         serving.accepts_weak_sandbox = options.accept_weak_sandbox;
     }
-    let count = devices.len();
-    let fingerprint = gate.fingerprint();
-    // Before the node listens: a failure is reported at once. It says goodbye as it is dropped.
-    let _announced = match options.announce {
-        true => Some(Announcement::of(&name, fingerprint, bound)?),
-        false => None,
-    };
-    let node = Node::serve(serving, gate, listener).map_err(CommandError::Serve)?;
-    *stop.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(node.stop()));
-    let mut text = format!(
-        "node {name} offers {count} device{} at {advertised}\nits key is {fingerprint}\n{protection}",
-        if count == 1 { "" } else { "s" }
-    );
+    Ok(serving)
+}
+
+/// The lines on how clients get in, with an invitation if one is wanted.
+fn admission(options: &Options, home: &Home, advertised: &str) -> Result<String, CommandError> {
+    let mut text = String::new();
     if options.insecure {
         text.push_str(&format!(
             "INSECURE: whoever reaches it may use this machine's devices and run code on them; \
@@ -357,23 +377,12 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if options.invite {
         text.push_str(&format!(
             "within ten minutes, run once where the client is:\nquipu pair {}\n",
-            invite(&home, &advertised, Rights::default())?
+            invite(home, advertised, Rights::default())?
         ));
     } else if !options.insecure {
         text.push_str("`quipu invite` prints an invitation for a client\n");
     }
-    if let Some((address, listener)) = metrics {
-        text.push_str(&format!("metrics are at http://{address}/metrics\n"));
-        crate::metrics::serve(listener, node.status(), node.links(), devices)
-            .map_err(CommandError::Serve)?;
-    }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    drop(stdout);
-    node.wait();
-    crate::interrupt::give_way();
-    Ok(())
+    Ok(text)
 }
 
 /// Describes the sandbox of sessions, a line for each fact.

@@ -1,6 +1,7 @@
 //! `quipu top`: the nodes that were paired with, their devices, and one's own queues and links there, live.
 
 use super::node::{Home, PATIENCE, sent_in_bulk, shown};
+use super::print;
 use crate::error::CommandError;
 use quipu::drivers::remote::paired::{self, CLIENT_KEY};
 use quipu_cli::table::align;
@@ -12,7 +13,7 @@ use quipu_link::{Key, LinkError};
 use quipu_protocol::message::{LinkKind, LinkLoad, LinkState};
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -84,13 +85,6 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
         print(&format!("\x1b[H{picture}\x1b[J"))?;
         std::thread::sleep(interval.min(Duration::from_millis(500)));
     }
-}
-
-fn print(text: &str) -> Result<(), CommandError> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
-    stdout.flush()?;
-    Ok(())
 }
 
 /// A node that is looked at again and again.

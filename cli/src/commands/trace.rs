@@ -4,7 +4,6 @@ use crate::error::CommandError;
 use crate::progress::{Busy, Watched};
 use quipu_cli::timeline::{self, Look, Trace};
 use std::fs::File;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Pixels across a still picture.
@@ -28,13 +27,11 @@ pub(crate) fn run(options: &Options) -> Result<(), CommandError> {
     if let Some(output) = &options.output {
         write(output, &options.trace, &trace)?;
     }
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(timeline::summary(&trace).as_bytes())?;
+    let mut text = timeline::summary(&trace);
     if let Some(output) = &options.output {
-        writeln!(stdout, "\nThe timeline is in {}", output.display())?;
+        text.push_str(&format!("\nThe timeline is in {}\n", output.display()));
     }
-    stdout.flush()?;
-    Ok(())
+    super::print(&text)
 }
 
 pub(super) fn read(path: &Path) -> Result<Trace, CommandError> {

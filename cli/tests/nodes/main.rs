@@ -1,5 +1,5 @@
 //! Nodes by the command: serving devices where they are, and using them where the program is.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod documents;
 mod pairing;

@@ -391,6 +391,12 @@ impl Error {
         }
     }
 
+    /// The error of work that was not done, because it was cancelled before it started. `what` names the work.
+    #[must_use]
+    pub fn cancelled(what: impl Into<String>) -> Self {
+        ErrorKind::Cancelled { what: what.into() }.into()
+    }
+
     /// True if the command was cancelled, itself and not a dependency.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {

@@ -19,11 +19,14 @@
 //! | [`notify`] | the list of commands and observers that wait for an event |
 //! | [`shown`] | words at which others may look while their slot is given to another command |
 //! | [`observers`] | the host's observers of an event |
-//! | [`watching`] | the number of futures and callbacks for which later enqueues flush |
+//! | [`flush_demand`] | the futures and callbacks for which later enqueues flush, counted |
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod bias;
 pub mod clock;
 pub mod error;
+pub mod flush_demand;
 pub mod hash;
 pub mod limits;
 pub mod notify;
@@ -34,4 +37,3 @@ pub mod shown;
 pub mod state;
 pub mod sync;
 pub mod trace;
-pub mod watching;

@@ -17,10 +17,10 @@
 //! in one is contained and logged. Callbacks come last, when their thread has
 //! nothing in hand any more (the core's `command::deferred`): they may wait.
 
+use crate::flush_demand::FlushDemand;
 use crate::notify::{NotifyList, Tag};
 use crate::panics::{drop_panic, quietly};
-use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::watching::Watching;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering, lock};
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -58,22 +58,18 @@ pub struct Observer {
     /// Its action stays of this kind.
     delivery: Delivery,
     /// Has later enqueues flushed for it, until it has fired.
-    watching: std::sync::Mutex<Option<Watching>>,
+    demand: std::sync::Mutex<Option<FlushDemand>>,
     action: Mutex<Action>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Observer {
     /// One that does this.
     pub fn new(action: Action) -> Arc<Self> {
-        Self::watching(action, None)
+        Self::with_demand(action, None)
     }
 
     /// As [`Observer::new`], for an observer for which later enqueues flush.
-    pub fn watching(action: Action, watching: Option<Watching>) -> Arc<Self> {
+    pub fn with_demand(action: Action, demand: Option<FlushDemand>) -> Arc<Self> {
         Arc::new(Self {
             fired: AtomicBool::new(false),
             delivery: match action {
@@ -81,7 +77,7 @@ impl Observer {
                 Action::Wake(_) => Delivery::Wakes,
                 _ => Delivery::AtOnce,
             },
-            watching: std::sync::Mutex::new(watching),
+            demand: std::sync::Mutex::new(demand),
             action: Mutex::new(action),
         })
     }
@@ -110,8 +106,8 @@ impl Observer {
     /// first.
     pub fn fire(&self) {
         self.fired.store(true, Ordering::Release);
-        let watching = self.watching.lock();
-        drop(watching.unwrap_or_else(PoisonError::into_inner).take());
+        let demand = self.demand.lock();
+        drop(demand.unwrap_or_else(PoisonError::into_inner).take());
         let action = std::mem::replace(&mut *lock(&self.action), Action::Nothing);
         act(action);
     }

@@ -2,6 +2,7 @@
 //! `tests/loom*.rs` compile the very files of the protocols over loom's, by putting a module of
 //! theirs in the place of this one.
 
+use std::sync::PoisonError;
 pub use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
@@ -9,6 +10,13 @@ pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::yield_now;
 
 mod asymmetric;
+
+/// Locks a mutex, also after a thread has panicked while it had the lock. For data that are whole whenever something can
+/// panic.
+#[inline]
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The pauses of a thread that waits for another one's next few instructions.
 ///

@@ -4,7 +4,7 @@
 //! A user's callback may wait for anything. So its thread calls it after it has handed over all
 //! commands that the callback could wait for:
 //!
-//! 1. The end of a command resolves the waits for it, and serves the waits for its queue ([`serve`](crate::queue)).
+//! 1. The end of a command resolves the waits for it, and serves the waits for its queue ([`serve`](super::serve)).
 //!    Commands that become ready meanwhile are *gathered*. Threads that sleep are told as they are found; wakers and
 //!    callbacks are *noted* ([`announce`]). Wakers are called after all of this ([`wake`]). A waker that waits has the
 //!    following ones called first.

@@ -35,7 +35,7 @@ pub(crate) mod slot;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod users_code;
+mod user_code_tests;
 pub(crate) mod view;
 
 pub use id::EventId;
@@ -185,10 +185,8 @@ impl Command {
             }
         }
         debug_assert!(slot.cancelled.load(Ordering::Relaxed));
-        ErrorKind::Cancelled {
-            what: format!("'{}' on '{}'", self.label(), self.queue().device_name()),
-        }
-        .into()
+        let what = format!("'{}' on '{}'", self.label(), self.queue().device_name());
+        Error::cancelled(what)
     }
 
     /// Ends the command: the contract's `broadcast`. Dependants that become

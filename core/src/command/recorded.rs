@@ -6,10 +6,11 @@ use super::slot::Slot;
 use super::view::CommandView;
 use crate::error::Error;
 use crate::router::{Router, is_same};
+use crate::sync::lock;
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// A recorded graph: see the [module](crate::graph). Clones are the same graph. Its commands,
 /// and the buffers that they use, live as long as it does.
@@ -158,8 +159,4 @@ impl Shared {
         }
         other.map(|(_, error)| error)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Serves the watchers that wait for a queue to reach a number.
+//! Service of the watchers that wait for a queue to reach a number.
 
 use super::deferred::{Gathering, ToDrivers, announce, call_back, deliver, wake};
 use super::finish::notify_each;

@@ -29,7 +29,7 @@ use super::slot::Slot;
 use crate::limits::RETIRE_AT;
 use crate::notify::ADDRESS_BITS;
 use crate::process::is_forked;
-use crate::sync::prefetch_for_writing;
+use crate::sync::{lock, prefetch_for_writing};
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -199,12 +199,6 @@ impl Ord for Listed {
 struct Retired(NonNull<Slot>);
 // SAFETY: a retired slot belongs to this list alone.
 unsafe impl Send for Retired {}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// The chunk that this thread takes slots from, with the claimed bits.
 struct Source {

@@ -13,7 +13,8 @@ use crate::queue::Queue;
 use crate::queue::enqueue::drop_after;
 use crate::queue::flush;
 use crate::router::Router;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// A context's shared part.
 pub struct ContextShared {
@@ -28,10 +29,6 @@ pub struct ContextShared {
     pub(super) joined: Mutex<Option<(Vec<EventId>, Event)>>,
     pub(super) internal: OnceLock<Queue>,
     pub(super) this: Weak<ContextShared>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ContextShared {

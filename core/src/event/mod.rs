@@ -16,11 +16,11 @@ pub(crate) use waiting::{SeesTo, hand_over_needed, watch_as_environment_says};
 use crate::command::slot::{Slot, Times};
 use crate::command::{EventId, Phase, call_at_once, fire, observe, release, retain, unobserve};
 use crate::error::{Error, ErrorKind, Result};
+use crate::flush_demand::FlushDemand;
 use crate::notify::Closed;
 use crate::observers::{Action, Observer};
 use crate::queue::flush::flush_for;
 use crate::queue::place::Place;
-use crate::watching::Watching;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -316,13 +316,13 @@ impl Event {
                 Err(forked)
             };
             let call = Action::Call(Box::new(move || callback(result)));
-            return call_at_once(Observer::watching(call, None));
+            return call_at_once(Observer::new(call));
         }
         let event = self.clone();
         let call = Action::Call(Box::new(move || {
             callback(event.failure().map_or(Ok(()), Err));
         }));
-        let observer = Observer::watching(call, Some(self.watch()));
+        let observer = Observer::with_demand(call, Some(self.demand_flushes()));
         // Flushed once it is registered: else an event that ends meanwhile would have it called
         // here, by a thread that may hold a lock that it waits for. Commands that are enqueued
         // later are flushed for it.
@@ -339,8 +339,8 @@ impl Event {
     }
 
     /// Notes that later enqueues are to be flushed for an observer of this event.
-    fn watch(&self) -> Watching {
-        Watching::new(self.queue().map(Place::context_number))
+    fn demand_flushes(&self) -> FlushDemand {
+        FlushDemand::new(self.queue().map(Place::context_number))
     }
 
     /// Adds an observer; `None` if the event is over.
@@ -459,7 +459,7 @@ impl Future for Event {
         if !self.is_visible() {
             crate::process::check()?;
             let wake = Action::Wake(context.waker().clone());
-            let observer = Observer::watching(wake, Some(self.watch()));
+            let observer = Observer::with_demand(wake, Some(self.demand_flushes()));
             if let Some(registration) = self.register(&observer) {
                 self.registration = Some(Box::new(registration));
                 // Flushed once it is registered: commands that are enqueued later are flushed for

@@ -7,12 +7,12 @@ use crate::command::{
     Command, enter_blocking_wait, hand_over_all, hand_over_found, has_ours, running, slab,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::flush_demand;
 use crate::observers::{Action, Observer};
 use crate::panics::quietly;
 use crate::queue::flush::flush_for;
 use crate::queue::place::Place;
 use crate::router::{Router, Wait, is_same};
-use crate::watching;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -491,7 +491,7 @@ impl<'a> Waiter<'a> {
     fn next_look(&self) -> Option<Duration> {
         let watch = &self.whole().watch;
         let log = log_after().filter(|_| !watch.is_logged.get());
-        let is_looked_after = running::is_inside() || watching::is_needed() || has_ours();
+        let is_looked_after = running::is_inside() || flush_demand::is_needed() || has_ours();
         let due = is_looked_after.then(|| watch.due.get());
         let log = log.map(|time| watch.since.get().saturating_add(time));
         due.into_iter().chain(log).min()
@@ -705,7 +705,7 @@ impl<'a> Waiter<'a> {
     /// if the wait should flush again, too: the thread goes on by [`Waiter::rest`], which does.
     #[must_use]
     pub fn look_after(&self) -> bool {
-        self.look(false) && (watching::is_needed() || has_ours())
+        self.look(false) && (flush_demand::is_needed() || has_ours())
     }
 
     /// Sleeps for a short while at most, or until this thread is unparked.

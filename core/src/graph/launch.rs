@@ -1,6 +1,5 @@
 //! Playing a launch: handing a graph's commands over, one by one.
 
-use super::lock;
 use crate::command::recorded::{Graph, Shared};
 use crate::command::slot::Slot;
 use crate::command::{
@@ -11,6 +10,7 @@ use crate::limits::LAST_GENERATION;
 use crate::queue::QueueShared;
 use crate::queue::enqueue::{log_panic, tell_driver};
 use crate::state::{Resolved, WANT_EACH};
+use crate::sync::lock;
 use smallvec::SmallVec;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;

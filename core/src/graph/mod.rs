@@ -63,7 +63,8 @@ use crate::error::Error;
 use crate::event::{Event, Profile};
 use crate::operation::{Body, drop_state, no_run};
 use crate::queue::Queue;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::sync::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The parts of a graph besides its commands.
 pub(crate) struct Surroundings {
@@ -162,8 +163,4 @@ impl Drop for Commands {
             unsafe { release(slot) };
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -17,6 +17,20 @@ pub struct Access<'a> {
     pub mode: AccessMode,
 }
 
+impl<'a> Access<'a> {
+    /// An access of all bytes of a memory object.
+    #[must_use]
+    #[inline]
+    pub fn whole(memory: &'a Memory, mode: AccessMode) -> Self {
+        Self {
+            memory,
+            offset: 0,
+            length: memory.size(),
+            mode,
+        }
+    }
+}
+
 impl PackedAccess {
     #[inline]
     pub(crate) fn new(access: &Access<'_>) -> Self {

@@ -31,10 +31,11 @@ use crate::native::panicked;
 use crate::operation::{Body, MarkerBody, data_body, drop_state, no_run};
 use crate::queue::enqueue::Request;
 use crate::queue::{Queue, QueueOptions};
+use crate::sync::lock;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 impl Memory {
     /// Registers a mapping; commands that touch the range are refused until it
@@ -258,7 +259,7 @@ impl HostLease {
             .map_or(&[][..], |command| command.arguments());
         match arguments.get(number) {
             Some(argument) => argument.on_host(),
-            None => Err(given_up("a turn of the host")),
+            None => Err(Error::cancelled("a turn of the host")),
         }
     }
 
@@ -287,7 +288,7 @@ impl HostLease {
 
 impl Drop for HostLease {
     fn drop(&mut self) {
-        self.give_back(Err(given_up("a turn of the host")));
+        self.give_back(Err(Error::cancelled("a turn of the host")));
     }
 }
 
@@ -354,7 +355,7 @@ impl Reservation {
             }),
             _ => {
                 self.holder.wait()?;
-                Err(given_up("a mapping"))
+                Err(Error::cancelled("a mapping"))
             }
         }
     }
@@ -439,10 +440,6 @@ enum Ticket {
 // `Send`.
 unsafe impl Send for Ticket {}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The reservation's side of a ticket.
 struct Turn(Arc<Mutex<Ticket>>);
 
@@ -457,14 +454,6 @@ impl Drop for Turn {
             drop(FinishOnDrop(Some(command)));
         }
     }
-}
-
-/// The error of a turn of the host that nobody took.
-fn given_up(what: &str) -> Error {
-    ErrorKind::Cancelled {
-        what: what.to_owned(),
-    }
-    .into()
 }
 
 /// The function that gets bytes that are lent.
@@ -579,7 +568,7 @@ unsafe impl Driver for HostDriver {
         let started = command.start();
         let bytes = started.and_then(|()| {
             let Some(access) = command.arguments().first() else {
-                return Err(given_up("a turn of the host"));
+                return Err(Error::cancelled("a turn of the host"));
             };
             access.on_host()
         });

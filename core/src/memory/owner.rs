@@ -3,9 +3,10 @@
 use super::space_id::SpaceId;
 use super::{Memory, MemoryRef};
 use crate::router::{Router, is_same};
+use crate::sync::lock;
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 /// The extent of a command's failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,10 +52,6 @@ pub(crate) struct Objects(Mutex<HashMap<u64, Object>>);
 struct Object(NonNull<Memory>);
 // SAFETY: memory is `Sync`.
 unsafe impl Send for Object {}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl Objects {
     /// Adds an object, which [`forget`](Objects::forget) takes out before it goes.

@@ -35,24 +35,25 @@
 //! An enqueue on another thread may have taken its number in the queue, so that a wait for the whole queue counts it, and
 //! be submitted only after the wait has flushed. And a user event may be completed by a command that is enqueued later.
 //! So a thread that stays asleep flushes again now and then (`Waiter::look`). A future or a callback cannot do that: it
-//! is a *watcher*. While there are watchers, an enqueue that makes a queue dirty has a thread flush, a moment later
+//! has a *flush demand*. While there are demands, an enqueue that makes a queue dirty has a thread flush, a moment later
 //! (`soon`), the queues that a wait of theirs would flush. So a batch goes on meanwhile:
 //!
-//! 1. A watcher is counted and registered, and flushes then.
+//! 1. A demand is counted, its observer is registered, and its owner flushes then.
 //! 2. An enqueue hands its command over, marks its queue as dirty, and then looks at the count. In
-//!    between both have a fence. So either the watcher's flush finds the queue dirty, or the enqueue
-//!    sees the watcher.
+//!    between both have a fence. So either the owner's flush finds the queue dirty, or the enqueue
+//!    sees the demand.
 //! 3. An enqueue that finds its queue dirty leaves it so. The thread that marked it looked at the
-//!    count afterwards, and so either has it flushed, or was followed by every watcher, whose flush
-//!    found the queue if the watcher needed it. A queue that comes to be needed later is marked
-//!    later, or the watcher depends on the host, and has flushed all queues.
+//!    count afterwards, and so either has it flushed, or was followed by every demand, whose owner's
+//!    flush found the queue if it was needed. A queue that comes to be needed later is marked
+//!    later, or the demand is for an event of the host, and its owner has flushed all queues.
 //!
 //! [`Driver::needs_flush`]: crate::Driver::needs_flush
 
-use super::place::{Place, QueueShared, lock};
+use super::place::{Place, QueueShared};
 use crate::command::{KeptCallbacks, contain};
 use crate::event::{Event, blocked};
-use crate::watching;
+use crate::flush_demand;
+use crate::sync::lock;
 use smallvec::SmallVec;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
@@ -76,15 +77,16 @@ static ARE_SEVERAL: AtomicBool = AtomicBool::new(false);
 /// The link noted last, as two numbers in one.
 static LAST_LINK: AtomicU64 = AtomicU64::new(0);
 
-/// Flushes the queues that watchers may need.
-fn flush_for_watchers() {
-    flush_contexts(watching::contexts(), true);
+/// Flushes the queues for which there are demands.
+fn flush_as_demanded() {
+    flush_contexts(flush_demand::contexts(), true);
 }
 
-/// The thread that flushes for watchers. It runs callbacks of what it finds to be over, and these may block. So while it
+/// The thread that flushes as demanded. It runs callbacks of what it finds to be over, and these may block. So while it
 /// flushes, others flush for themselves.
 mod soon {
-    use super::{contain, flush_for_watchers, lock};
+    use super::{contain, flush_as_demanded};
+    use crate::sync::lock;
     use quipu_threads::Start;
     use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
     use std::time::Duration;
@@ -128,7 +130,7 @@ mod soon {
             // Before the flush: a request that comes meanwhile may be too late for it.
             *lock(&STATE) = State::Flushing;
             // It may end a queue, and with it a driver, whose end may panic. The thread goes on: nobody else would flush.
-            contain(flush_for_watchers);
+            contain(flush_as_demanded);
             *lock(&STATE) = State::Asleep;
         }
     }
@@ -255,7 +257,7 @@ impl Visit {
     }
 
     fn queue(&self) -> &QueueShared {
-        // SAFETY: visited.
+        // SAFETY: `new` has counted this visit in `visitors`, and `recycle` leaves a place to its last visitor.
         unsafe { self.0.in_use() }
     }
 }
@@ -302,7 +304,7 @@ impl Place {
 
 impl QueueShared {
     /// Notes that commands were submitted that a flush has to start. Called after
-    /// the submission: a flush that comes between would miss it. True if there are watchers, and no thread that flushes
+    /// the submission: a flush that comes between would miss it. True if there are flush demands, and no thread that flushes
     /// for them: then the caller flushes, with nothing locked.
     #[must_use]
     pub(crate) fn mark_dirty(&self) -> bool {
@@ -316,7 +318,7 @@ impl QueueShared {
         }
         drop(registry);
         fence(Ordering::SeqCst);
-        watching::are_there_any() && !soon::ask()
+        flush_demand::are_there_any() && !soon::ask()
     }
 
     /// Flushes the queue and those that its commands may wait for.

@@ -13,12 +13,12 @@
 
 pub(crate) mod enqueue;
 pub(crate) mod flush;
+#[cfg(test)]
+mod flush_tests;
 pub(crate) mod gate;
 pub(crate) mod options;
 pub(crate) mod place;
 pub(crate) mod progress;
-#[cfg(test)]
-mod watchers;
 
 use crate::command::{enter_blocking_wait, fire};
 use crate::context::ContextShared;
@@ -34,7 +34,7 @@ pub(crate) use place::forget_barriers;
 use place::{DeviceName, Head};
 pub use place::{Place, QueueShared, route_to};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The parts of a queue that are of higher floors than its [`Head`], which keeps it.
 struct Links {
@@ -105,10 +105,6 @@ impl QueueShared {
 }
 
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A queue of a device in a context. Clones are the same queue; when the last is dropped, the queue
 /// is flushed and its commands still run.

@@ -12,14 +12,15 @@ use super::gate::Gate;
 use super::options::{Priority, QueueOptions};
 use super::progress::Progress;
 use crate::command::id::EventId;
+use crate::flush_demand;
 use crate::memory::space_id::SpaceId;
 use crate::router::Router;
-use crate::watching;
+use crate::sync::lock;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// A queue in use, as the core and drivers see it. It is lent by an object that keeps the queue in use, and not for
 /// longer:
@@ -138,15 +139,11 @@ pub(crate) fn forget_barriers() {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl QueueShared {
     /// A queue with this head, in a place that was left or a new one.
     pub(crate) fn create(head: Head, context_number: u32) -> &'static Place {
         if head.needs_flush {
-            watching::note_need();
+            flush_demand::note_need();
         }
         if let Some(place) = lock(&RECYCLED).pop() {
             let starting = lock(&place.recycling);

@@ -3,7 +3,7 @@
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_system_calls::{Filters, Role};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! How a thread's processor does arithmetic with floating-point numbers.
+//! The floating-point arithmetic of a thread's processor.
 
 use std::marker::PhantomData;
 

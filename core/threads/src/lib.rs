@@ -7,7 +7,7 @@
 //!   of the thread itself still arrives there.
 //! * Its [arithmetic](UsualArithmetic) is the usual one.
 //!
-//! Crates that run within programs start their threads so. They ask clippy to warn of the standard library's methods, which
+//! Crates that run within programs start their threads so. They ask clippy to warn of the standard library's functions, which
 //! `clippy.toml` names.
 
 mod arithmetic;

@@ -1,5 +1,5 @@
 //! The end of a pool, while one of its threads is inside of a user's code.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_scheduler::{Context, Device, Driver, QueueOptions, Request};

@@ -1,6 +1,6 @@
 //! A thread that lends itself runs the brief ones of its own commands, and nothing else; and bytes that are lent to the
 //! host.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_scheduler::driver::InlineExecutor;
@@ -70,7 +70,7 @@ impl Rig {
     }
 
     fn launch(&self, brief: bool, memory: Option<&MemoryRef>, waits: &[Event]) -> Event {
-        let access = memory.map(|memory| access(memory, AccessMode::ReadWrite));
+        let access = memory.map(|memory| Access::whole(memory, AccessMode::ReadWrite));
         let request = Request {
             accesses: access.as_slice(),
             waits,
@@ -90,15 +90,6 @@ impl Rig {
 
     fn ran(&self) -> Vec<ThreadId> {
         std::mem::take(&mut *self.ran.lock().unwrap())
-    }
-}
-
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
     }
 }
 
@@ -198,7 +189,7 @@ fn byte(rig: &Rig, memory: &MemoryRef) -> u8 {
     let mut byte = [0];
     // SAFETY: it is there until the read is over, which is waited for.
     let to = unsafe { quipu_scheduler::operation::HostMemory::new(byte.as_mut_ptr(), 1, None) };
-    let from = access(memory, AccessMode::Read);
+    let from = Access::whole(memory, AccessMode::Read);
     rig.queue
         .read(from, to, 1, &[], &[])
         .unwrap()
@@ -279,9 +270,13 @@ fn bytes_that_are_lent_have_their_turn_among_commands() {
     let before = rig.launch(false, Some(&memory), &[gate.event()]);
     let (said, hears) = mpsc::channel::<Option<HostLease>>();
     let lent = host
-        .lend(access(&memory, AccessMode::ReadWrite), &[], move |lent| {
-            said.send(lent).unwrap();
-        })
+        .lend(
+            Access::whole(&memory, AccessMode::ReadWrite),
+            &[],
+            move |lent| {
+                said.send(lent).unwrap();
+            },
+        )
         .unwrap();
     // No enqueue is refused.
     let after = rig.launch(false, Some(&memory), &[]);
@@ -307,7 +302,7 @@ fn bytes_that_are_given_up_are_void_and_a_turn_that_never_comes_is_told() {
     let memory = rig.context.memory(1).unwrap();
     let lend = |waits: &[Event]| {
         let (said, hears) = mpsc::channel::<Option<HostLease>>();
-        let to = access(&memory, AccessMode::Overwrite);
+        let to = Access::whole(&memory, AccessMode::Overwrite);
         let event = host.lend(to, waits, move |lent| said.send(lent).unwrap());
         (event.unwrap(), hears)
     };

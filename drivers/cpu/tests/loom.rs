@@ -61,6 +61,10 @@ pub mod sync {
     pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub use loom::sync::{Mutex, MutexGuard};
 
+    pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+
     /// As the core's where it is not one instruction: loom takes sequentially
     /// consistent operations for acquiring and releasing ones, but for fences.
     pub fn store_and_fence(cell: &AtomicU64, value: u64) {
@@ -126,10 +130,6 @@ impl Task {
         // SAFETY: as above.
         self.0.link.with(|link| unsafe { *link })
     }
-}
-
-fn lock<T>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap()
 }
 
 /// The owner pushes more items than fit while a thief makes room: each item that was taken in comes

@@ -1,5 +1,5 @@
 //! The order in which a worker runs ready commands.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod long;
 

@@ -1,5 +1,5 @@
 //! Launches of many groups are run by several threads at once.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_scheduler::operation::NativeKernel;

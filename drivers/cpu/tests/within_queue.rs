@@ -1,5 +1,5 @@
 //! Queues that have hazards to themselves: each keeps its order on buffers that all of them use, and waits for no other.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_cpu::{CpuDriver, Options};
 use quipu_scheduler::graph::{NodeRequest, Recording};

@@ -478,7 +478,7 @@ fn found(version: c_int) -> Called<Vec<Device>> {
     // SAFETY: may be called by any thread, any number of times.
     named("cuInit", unsafe { sys::cuInit(0) })?;
     let mut count: c_int = 0;
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into `count`, a local variable.
     named("cuDeviceGetCount", unsafe {
         sys::cuDeviceGetCount(&raw mut count)
     })?;
@@ -507,7 +507,7 @@ fn found(version: c_int) -> Called<Vec<Device>> {
 fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
     use Attribute as A;
     let mut handle: CUdevice = 0;
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into `handle`, a local variable.
     named("cuDeviceGet", unsafe {
         sys::cuDeviceGet(&raw mut handle, ordinal)
     })?;
@@ -519,7 +519,7 @@ fn device(ordinal: c_int, number: usize, version: c_int) -> Called<Device> {
     // SAFETY: it ends with a zero.
     let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     let mut memory = 0;
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into `memory`, a local variable.
     named("cuDeviceTotalMem", unsafe {
         sys::cuDeviceTotalMem_v2(&raw mut memory, handle)
     })?;

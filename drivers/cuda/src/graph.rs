@@ -1,8 +1,8 @@
-//! Graphs of CUDA's.
+//! CUDA graphs that stand for recorded graphs and for batches of commands.
 //!
-//! * Of recorded graphs: made when one is first launched, for then its code is compiled and its memory allocated, and
+//! * The graph for a recorded graph is made at the first launch, when its code is compiled and its memory allocated. It is
 //!   made anew when memory that its nodes name has moved.
-//! * Of batches: made while their commands are held back, and launched once.
+//! * The graph for a batch is made while the batch's commands are held back, and launched once.
 
 use crate::Cuda;
 use crate::device::{Device, Live};
@@ -264,7 +264,7 @@ impl Batch {
         }
         let executable = builder.finish()?;
         live.with_stream(|stream| {
-            // SAFETY: both are alive.
+            // SAFETY: `executable` and `stream` own what is passed, and outlive the call.
             let code = unsafe { sys::cuGraphUpload(executable.raw, stream.raw()) };
             named("cuGraphUpload", code)?;
             stream.synchronize()

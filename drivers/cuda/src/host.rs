@@ -130,7 +130,7 @@ unsafe impl Line for CudaLine<'_> {
     unsafe fn put(&self, block: usize, place: usize, length: usize) -> Called<Event> {
         let (block, there) = (self.block(block).cast(), self.there + place as u64);
         let stream = self.stream.raw();
-        // SAFETY: by the contract.
+        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused by others, until the copy is over.
         let (call, code) = unsafe {
             match self.direction {
                 Direction::Up => {

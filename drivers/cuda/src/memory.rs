@@ -83,7 +83,7 @@ pub(crate) fn free(device: &Device, left: u64) -> Option<u64> {
     };
     let _entered = live.context.enter().ok()?;
     let (mut free, mut total) = (0, 0);
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into each of `free` and `total`.
     let code = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
     named("cuMemGetInfo", code).ok()?;
     Some(left.min(free as u64 + spare_in_pool(live)))

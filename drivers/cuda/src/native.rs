@@ -31,7 +31,7 @@ pub(crate) fn named(call: &'static str, code: CUresult) -> Called<()> {
 /// The version of the system's CUDA driver, as `12040` for 12.4.
 pub(crate) fn version() -> Called<c_int> {
     let mut version = 0;
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into `version`, a local variable.
     let code = unsafe { sys::cuDriverGetVersion(&raw mut version) };
     named("cuDriverGetVersion", code).map(|()| version)
 }
@@ -99,13 +99,13 @@ impl Context {
     /// Has calls of this thread be for this context.
     pub(crate) fn enter(&self) -> Called<Entered> {
         let mut before = null_mut();
-        // SAFETY: asks only.
+        // SAFETY: the call writes one pointer into `before`, a local variable.
         let code = unsafe { sys::cuCtxGetCurrent(&raw mut before) };
         named("cuCtxGetCurrent", code)?;
         if before == self.raw {
             return Ok(Entered(None));
         }
-        // SAFETY: alive, for this holds it.
+        // SAFETY: `self` holds the primary context, which is released when `self` is dropped.
         named("cuCtxSetCurrent", unsafe { sys::cuCtxSetCurrent(self.raw) })?;
         // A thread of ours need not have none again: it asks each time. But this may be within calls for another context.
         let is_left = is_own_thread() && before.is_null();
@@ -174,7 +174,7 @@ impl Stream {
 
     /// Waits until all is done that was put into it.
     pub(crate) fn synchronize(&self) -> Called<()> {
-        // SAFETY: alive.
+        // SAFETY: `self` owns the stream, which is destroyed when `self` is dropped.
         named("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(self.raw)
         })
@@ -254,7 +254,7 @@ impl Event {
 
     /// True if it has happened.
     pub(crate) fn has_happened(&self) -> Called<bool> {
-        // SAFETY: alive.
+        // SAFETY: `self` owns the event, which is given back when its last reference is dropped.
         match unsafe { sys::cuEventQuery(self.raw()) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             code => named("cuEventQuery", code).map(|()| true),
@@ -263,7 +263,7 @@ impl Event {
 
     /// Waits until it has happened.
     pub(crate) fn synchronize(&self) -> Called<()> {
-        // SAFETY: alive.
+        // SAFETY: `self` owns the event, which is given back when its last reference is dropped.
         named("cuEventSynchronize", unsafe {
             sys::cuEventSynchronize(self.raw())
         })
@@ -272,7 +272,7 @@ impl Event {
     /// Nanoseconds between two events that have timestamps and have happened.
     pub(crate) fn nanoseconds_to(&self, later: &Self) -> Option<i64> {
         let mut milliseconds = 0.0_f32;
-        // SAFETY: both are alive.
+        // SAFETY: `self` and `later` own their events. The call writes one number into `milliseconds`.
         let code =
             unsafe { sys::cuEventElapsedTime(&raw mut milliseconds, self.raw(), later.raw()) };
         named("cuEventElapsedTime", code).ok()?;

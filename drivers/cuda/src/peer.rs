@@ -37,7 +37,7 @@ impl Cuda {
 /// Lets a device reach another's memory.
 fn reach(device: &Device, other: &Device) -> Called<()> {
     let mut can = 0;
-    // SAFETY: asks only.
+    // SAFETY: the call writes one number into `can`, a local variable.
     let code = unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, device.handle, other.handle) };
     named("cuDeviceCanAccessPeer", code)?;
     if can == 0 {

@@ -1,4 +1,4 @@
-//! The verbs that a driver is made of.
+//! [`Vendor`] for CUDA: the verbs of a driver over the driver API.
 
 use crate::device::{self, Device, Live, Signal};
 use crate::forward::{self, Bytes, Cargo, Work};

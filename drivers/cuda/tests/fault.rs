@@ -1,7 +1,7 @@
 //! A kernel that touches memory that is not its own: its command fails, its device is lost in words, and the process and
 //! the devices of its other drivers live on. In a process of its own, as CUDA is of no use to a process after that, on
 //! any device.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Graphs of CUDA's: of recorded ones, and of commands that are held back.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Native enqueues: closures that put work of their own into CUDA's streams, with CUDA's own functions.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -43,7 +43,7 @@ fn copy(queue: &Queue, from: Access<'_>, to: Access<'_>, more: usize) -> Event {
     let call = move |native: &CudaQueue, memories: Vec<CudaMemory>| {
         let [from, to] = [memories[0], memories[1]];
         let mut current = std::ptr::null_mut();
-        // SAFETY: asks only.
+        // SAFETY: the call writes one pointer into `current`, a local variable.
         unsafe { sys::cuCtxGetCurrent(&raw mut current) };
         assert_eq!(current, native.context());
         let (from, to, bytes) = (from.address(), to.address(), from.length() + more);

@@ -2,7 +2,7 @@
 //!
 //! A stream is held up until the host raises a flag; commands that do not depend on it end
 //! meanwhile.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -113,7 +113,6 @@ impl<D> Parts<D> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 

@@ -82,7 +82,7 @@ impl Workers {
                 // The whole of it, not its field, is the task's.
                 let part = part;
                 if door.enter() {
-                    // SAFETY: inside.
+                    // SAFETY: the task has entered the door, and the caller waits for all that are inside.
                     let call = || unsafe { (*part.0)() };
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
                         drop_panic(panic);

@@ -299,7 +299,6 @@ impl Pieces {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::cell::{Cell, RefCell};

@@ -313,7 +313,6 @@ impl Workers {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::sync::{Barrier, mpsc};

@@ -1,7 +1,7 @@
 //! The threads that notice ends. A thread that waits for its own command leaves the driver's thread asleep. The driver's
 //! thread notices the end of a command that no thread waits for, however it came to the device. A program of its own:
 //! threads of other tests that wait would notice ends, too.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "driver/library/mod.rs"]
 mod library;

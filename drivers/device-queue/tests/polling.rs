@@ -1,7 +1,7 @@
 //! Polling by the user: meanwhile the driver's thread asks for no status. Commands that the user has taken over and given
 //! back end, and so do those that threads wait for. A program of its own, one test after the other: as long as any thread
 //! of a process waits, drivers poll again.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "driver/library/mod.rs"]
 mod library;

@@ -587,26 +587,10 @@ fn put_part(
     destination: &Side<'_>,
     part: &Part,
 ) -> Called<()> {
-    let (from_at, to_at) = (part.source, part.destination);
-    // SAFETY (of `add`, below): the part lies within the region, which the core has checked against both sides.
     if part.is_linear() {
-        return match (source, destination) {
-            (Side::Host(from), Side::Device(to)) => {
-                // SAFETY: as said.
-                let from = unsafe { from.add(from_at as usize) };
-                chain.write(from, to, to_at, part.row)
-            }
-            (Side::Device(from), Side::Host(to)) => {
-                // SAFETY: as said.
-                let to = unsafe { to.add(to_at as usize) };
-                chain.read(from, from_at, to, part.row)
-            }
-            (Side::Device(from), Side::Device(to)) => {
-                chain.copy(from, from_at, to, to_at, part.row)
-            }
-            (Side::Host(_), Side::Host(_)) => Ok(()),
-        };
+        return put_row(chain, source, destination, part);
     }
+    let (from_at, to_at) = (part.source, part.destination);
     // NVIDIA's OpenCL refuses rectangles of whose last row not all of the pitch is in the memory object.
     let is_within = |side: &Side<'_>, at: u64, pitch: [usize; 2]| match side {
         Side::Host(_) => true,
@@ -621,6 +605,42 @@ fn put_part(
         put_part(chain, source, destination, &most)?;
         return put_part(chain, source, destination, &last);
     }
+    put_rectangle(chain, source, destination, part)
+}
+
+/// Moves a part that is one row.
+fn put_row(
+    chain: &mut Chain<'_>,
+    source: &Side<'_>,
+    destination: &Side<'_>,
+    part: &Part,
+) -> Called<()> {
+    match (source, destination) {
+        (Side::Host(from), Side::Device(to)) => {
+            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            let from = unsafe { from.add(part.source as usize) };
+            chain.write(from, to, part.destination, part.row)
+        }
+        (Side::Device(from), Side::Host(to)) => {
+            // SAFETY: the part lies within the region, which the core has checked against both sides.
+            let to = unsafe { to.add(part.destination as usize) };
+            chain.read(from, part.source, to, part.row)
+        }
+        (Side::Device(from), Side::Device(to)) => {
+            chain.copy(from, part.source, to, part.destination, part.row)
+        }
+        (Side::Host(_), Side::Host(_)) => Ok(()),
+    }
+}
+
+/// Moves a part that is rows of rows, with one call.
+fn put_rectangle(
+    chain: &mut Chain<'_>,
+    source: &Side<'_>,
+    destination: &Side<'_>,
+    part: &Part,
+) -> Called<()> {
+    let (from_at, to_at) = (part.source, part.destination);
     let region = part.region();
     let (from_pitch, to_pitch) = (part.source_pitch, part.destination_pitch);
     let origin = |bytes: &Bytes<'_>, at: u64| [(bytes.offset + at) as usize, 0, 0];
@@ -656,7 +676,7 @@ fn put_part(
             let to = unsafe { to.add(to_at as usize) };
             let at = origin(from, from_at);
             chain.call("clEnqueueReadBufferRect", |queue, count, waits| {
-                // SAFETY: as above.
+                // SAFETY: the region lies within both sides, which are the command's.
                 unsafe {
                     cl3::command_queue::enqueue_read_buffer_rect(
                         queue,

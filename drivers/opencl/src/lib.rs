@@ -5,6 +5,7 @@
 //! | `device` | the devices: their properties, their contexts |
 //! | `queues` | a device's queues, and the choice of one for a command |
 //! | `partition` | devices that are parts of others |
+//! | `vendors` | platforms: the loader's, or those that a folder lists |
 //! | `vendor` | the verbs that [`quipu_device_queue`] makes a driver of |
 //! | `forward` | calls of commands |
 //! | `program` | code that launches bring along: compiled, launched |
@@ -37,6 +38,8 @@
 //!
 //! These devices run none: a launch brings its code along, or fails and says so. Host tasks run on threads of the host,
 //! with copies of their declared accesses.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod device;
 mod error;

@@ -288,7 +288,7 @@ impl Placed {
         let waits = self.ready.as_slice();
         let (count, waits) = (waits.len() as u32, list(waits));
         let (there, offset, length) = (self.there, self.offset, self.length);
-        // SAFETY: as the caller says.
+        // SAFETY: the caller keeps both ranges until the copy is over, and nobody else uses them.
         let event = unsafe {
             match direction {
                 Direction::Up => named(
@@ -342,7 +342,7 @@ unsafe impl Line for OpenClLine<'_> {
             ready: self.ready,
         };
         let block = self.stage.blocks[block].start();
-        // SAFETY: by the contract.
+        // SAFETY: the caller keeps the contract of `Line::put`: both ranges are there, and unused by others, until the copy is over.
         unsafe { place.put(&self.stage.queue, block, self.direction) }
     }
 

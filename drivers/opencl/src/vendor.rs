@@ -1,4 +1,4 @@
-//! The verbs that a driver is made of.
+//! [`Vendor`] for OpenCL: the verbs of a driver over the system's loader.
 
 use crate::device::{self, Device, DeviceHandle, PlatformHandle};
 use crate::forward::{self, Bytes, Cargo, Work};

@@ -1,5 +1,5 @@
 //! Programs that OpenCL's compilers read for a host without one.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Memory of OpenCL devices: zeroed, accounted for, refused with sizes.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -8,20 +8,11 @@ use quipu_scheduler::operation::HostMemory;
 use quipu_scheduler::{Access, AccessMode, Context, MemoryRef, Queue, QueueOptions};
 use support::{devices, opencl_or_skip};
 
-fn whole(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 fn read(queue: &Queue, memory: &MemoryRef) -> Vec<u8> {
     let mut bytes = vec![0xee; memory.size() as usize];
     // SAFETY: the bytes are there until the read is over, and nobody else looks.
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-    let access = whole(memory, AccessMode::Read);
+    let access = Access::whole(memory, AccessMode::Read);
     let event = queue.read(access, host, memory.size(), &[], &[]).unwrap();
     event.wait().unwrap();
     bytes
@@ -42,7 +33,7 @@ fn memory_is_zero_taken_when_it_is_used_and_given_back() {
             assert!(read(&queue, &memory).iter().all(|byte| *byte == 0));
             assert_eq!(device.free_memory().unwrap(), before - size);
             queue
-                .fill(whole(&memory, AccessMode::Overwrite), &[5], &[])
+                .fill(Access::whole(&memory, AccessMode::Overwrite), &[5], &[])
                 .unwrap();
             assert!(read(&queue, &memory).iter().all(|byte| *byte == 5));
             queue.wait().unwrap();
@@ -63,7 +54,7 @@ fn a_buffer_that_is_too_large_for_the_device_is_refused_with_sizes() {
         let most = device.properties().max_buffer;
         let memory = context.memory(most + 4).unwrap();
         let filled = queue
-            .fill(whole(&memory, AccessMode::Overwrite), &[0; 4], &[])
+            .fill(Access::whole(&memory, AccessMode::Overwrite), &[0; 4], &[])
             .unwrap();
         let error = filled.wait().unwrap_err();
         assert!(

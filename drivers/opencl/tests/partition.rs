@@ -1,5 +1,5 @@
 //! Parts of OpenCL devices: devices themselves, in the memory of the whole.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

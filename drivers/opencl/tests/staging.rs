@@ -1,5 +1,5 @@
 //! Large copies through pinned memory, which devices whose memory is the host's do not use by themselves.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -232,62 +232,4 @@ fn random_graphs_with_staging() {
     let staged = fixture::of("staged OpenCL", || devices(true));
     let staged = staged.without_priorities().with_longest_chain(5_000);
     graph::random_graphs(20, 29, &staged);
-}
-
-/// Gigabytes per second to each device and from there, in commands of so many bytes.
-fn rates_of(is_staged: bool, piece: u64) -> Vec<(String, [f64; 2])> {
-    const LENGTH: u64 = 256 * MIB;
-    let devices = devices(is_staged).unwrap().into_iter();
-    let rates = devices.map(|device| {
-        let context = Context::new(std::slice::from_ref(&device)).unwrap();
-        let queue = context.queue(&device, QueueOptions::default()).unwrap();
-        let memory = context.memory(LENGTH).unwrap();
-        let mut bytes = vec![1_u8; LENGTH as usize];
-        let mut times = [vec![], vec![]];
-        for _ in 0..9 {
-            for (is_read, times) in [false, true].into_iter().zip(&mut times) {
-                let begun = std::time::Instant::now();
-                for (number, bytes) in (0..).zip(bytes.chunks_mut(piece as usize)) {
-                    // SAFETY: waited for below; nobody else looks.
-                    let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-                    let at = number * piece;
-                    let of = |mode| part(&memory, at, piece, mode);
-                    let event = if is_read {
-                        queue.read(of(AccessMode::Read), host, piece, &[], &[])
-                    } else {
-                        queue.write(host, of(AccessMode::Overwrite), piece, &[], &[])
-                    };
-                    event.unwrap();
-                }
-                queue.wait().unwrap();
-                times.push(begun.elapsed().as_secs_f64());
-            }
-        }
-        let rates = times.map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            LENGTH as f64 / times[4] / 1e9
-        });
-        (device.name().to_owned(), rates)
-    });
-    rates.collect()
-}
-
-/// Shows the gain of staging.
-#[test]
-#[ignore = "it measures"]
-fn rates() {
-    println!("GB/s to the device and from there, medians of nine");
-    for (what, is_staged, piece) in [
-        ("in one, pageable", false, 256 * MIB),
-        ("in one, staged", true, 256 * MIB),
-        ("in pieces of 1 MiB, pageable", false, MIB),
-        ("in pieces of 16 MiB, pageable", false, 16 * MIB),
-        ("in pieces of 16 MiB, staged", true, 16 * MIB),
-        ("in one, pageable", false, 256 * MIB),
-        ("in one, staged", true, 256 * MIB),
-    ] {
-        for (name, [up, down]) in rates_of(is_staged, piece) {
-            println!("{name}, {what}: {up:.2} {down:.2}");
-        }
-    }
 }

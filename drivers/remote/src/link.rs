@@ -375,7 +375,6 @@ impl Link {
         self.check_room(&state)?;
         let after = self.after(&state, waits, &held);
         let after = self.joined(&mut state, route, after)?;
-        let most = u64::from(self.terms.max_inline).min(u64::from(self.out.max_frame()) - 8192);
         let point = |event| Point::new(self.number, event);
         match task {
             Task::Plain(operation) => {
@@ -394,87 +393,100 @@ impl Link {
                 }
                 last.ok_or_else(|| Refusal::NotSent("a command of no operations".to_owned()))
             }
-            Task::Write(write, region) if region.len() as u64 <= most => {
-                let event = region.gather(0, region.len(), |bytes| {
-                    let write = Operation::Write(quipu_protocol::message::Write { bytes, ..write });
-                    self.push(&mut state, route, &after, write)
-                })?;
-                let point = point(event);
-                self.fly(&mut state, Flying::new(point.clone(), 1));
-                Ok(point)
-            }
-            Task::Write(write, region) => {
-                let transfer = state.last_transfer + 1;
-                let write = Operation::Write(quipu_protocol::message::Write { transfer, ..write });
-                let point = point(self.push(&mut state, route, &after, write)?);
-                state.last_transfer = transfer;
-                self.fly(&mut state, Flying::new(point.clone(), 2));
-                self.jobs.add(Job {
-                    transfer,
-                    event: Some(point.event()),
-                    offset: 0,
-                    has_rest: false,
-                    bytes: Bytes {
-                        region,
-                        _kept: Vec::new(),
-                    },
-                });
-                Ok(point)
-            }
-            Task::Read(read, region) if region.len() as u64 <= most => {
-                let point = point(self.push(&mut state, route, &after, Operation::Read(read))?);
-                let rare = Rare {
-                    region: Some(region),
-                    ..Rare::default()
-                };
-                self.fly(&mut state, Flying::new(point.clone(), 1).with(rare));
-                Ok(point)
-            }
+            Task::Write(write, region) => self.send_write(&mut state, route, &after, write, region),
             Task::Read(read, region) => {
-                let transfer = state.last_transfer + 1;
-                let read = Operation::Read(quipu_protocol::message::Read { transfer, ..read });
-                let point = point(self.push(&mut state, route, &after, read)?);
-                state.last_transfer = transfer;
-                let rare = Rare {
-                    transfer,
-                    ..Rare::default()
-                };
-                self.fly(&mut state, Flying::new(point.clone(), 2).with(rare));
-                let sink = Sink::Here {
-                    event: point.event(),
-                    region,
-                    received: 0,
-                };
-                locked(&self.sinks).insert(transfer, sink);
-                Ok(point)
+                self.send_read(&mut state, route, &after, region, false, |transfer| {
+                    Operation::Read(quipu_protocol::message::Read { transfer, ..read })
+                })
             }
             Task::ReadContent(read, region) => {
-                let is_small = region.len() as u64 <= most;
-                let transfer = if is_small { 0 } else { state.last_transfer + 1 };
-                let mut rare = Rare {
-                    transfer,
-                    awaits_content: true,
-                    ..Rare::default()
-                };
-                let read = quipu_protocol::message::ReadContent { transfer, ..read };
-                let read = Operation::ReadContent(read);
-                let point = point(self.push(&mut state, route, &after, read)?);
-                if is_small {
-                    rare.region = Some(region);
-                } else {
-                    state.last_transfer = transfer;
-                    let sink = Sink::Here {
-                        event: point.event(),
-                        region,
-                        received: 0,
-                    };
-                    locked(&self.sinks).insert(transfer, sink);
-                }
-                let parts = if is_small { 1 } else { 2 };
-                self.fly(&mut state, Flying::new(point.clone(), parts).with(rare));
-                Ok(point)
+                self.send_read(&mut state, route, &after, region, true, |transfer| {
+                    Operation::ReadContent(quipu_protocol::message::ReadContent {
+                        transfer,
+                        ..read
+                    })
+                })
             }
         }
+    }
+
+    /// True if the bytes of a region go with a message of the command stream.
+    fn is_small(&self, region: &HostRegion) -> bool {
+        let most = u64::from(self.terms.max_inline).min(u64::from(self.out.max_frame()) - 8192);
+        region.len() as u64 <= most
+    }
+
+    /// Sends a write. The bytes of a small one go with its message, and those of others as a transfer.
+    fn send_write(
+        &self,
+        state: &mut State,
+        route: &Route,
+        after: &[Wait],
+        write: quipu_protocol::message::Write<'_>,
+        region: HostRegion,
+    ) -> Result<Point, Refusal> {
+        if self.is_small(&region) {
+            let event = region.gather(0, region.len(), |bytes| {
+                let write = Operation::Write(quipu_protocol::message::Write { bytes, ..write });
+                self.push(state, route, after, write)
+            })?;
+            let point = Point::new(self.number, event);
+            self.fly(state, Flying::new(point.clone(), 1));
+            return Ok(point);
+        }
+        let transfer = state.last_transfer + 1;
+        let write = Operation::Write(quipu_protocol::message::Write { transfer, ..write });
+        let point = Point::new(self.number, self.push(state, route, after, write)?);
+        state.last_transfer = transfer;
+        self.fly(state, Flying::new(point.clone(), 2));
+        self.jobs.add(Job {
+            transfer,
+            event: Some(point.event()),
+            offset: 0,
+            has_rest: false,
+            bytes: Bytes {
+                region,
+                _kept: Vec::new(),
+            },
+        });
+        Ok(point)
+    }
+
+    /// Sends a read, which `operation` makes of the number of its transfer. The bytes of a small one come with a message,
+    /// without a transfer: its number is zero. `awaits_content`: the node also tells how much is in use.
+    fn send_read<'a>(
+        &self,
+        state: &mut State,
+        route: &Route,
+        after: &[Wait],
+        region: HostRegion,
+        awaits_content: bool,
+        operation: impl FnOnce(u64) -> Operation<'a>,
+    ) -> Result<Point, Refusal> {
+        let is_small = self.is_small(&region);
+        let transfer = if is_small { 0 } else { state.last_transfer + 1 };
+        let event = self.push(state, route, after, operation(transfer))?;
+        let mut rare = Rare {
+            transfer,
+            awaits_content,
+            ..Rare::default()
+        };
+        let parts = if is_small {
+            rare.region = Some(region);
+            1
+        } else {
+            state.last_transfer = transfer;
+            let sink = Sink::Here {
+                event,
+                region,
+                received: 0,
+            };
+            locked(&self.sinks).insert(transfer, sink);
+            2
+        };
+        let point = Point::new(self.number, event);
+        self.fly(state, Flying::new(point.clone(), parts).with(rare));
+        Ok(point)
     }
 
     /// Fails if no command can be sent for now.

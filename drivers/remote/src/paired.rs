@@ -395,7 +395,6 @@ mod tests {
 
     #[cfg(feature = "discovery")]
     #[test]
-    #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
     fn few_addresses_of_an_announcement_are_tried_and_all_at_once() {
         use std::io::Read;
         use std::net::{Ipv4Addr, TcpListener};

@@ -208,8 +208,7 @@ mod tests {
             [0, 1, 2].map(|node| point.event_on(node)),
             [Some(7), Some(9), None]
         );
-        let what = || "a migration".to_owned();
-        let error = || Some(quipu_scheduler::ErrorKind::Cancelled { what: what() }.into());
+        let error = || Some(Error::cancelled("a migration"));
         assert!(!point.end(1, error(), None) && !point.is_finished());
         drop(point.follow());
         assert!(point.end(0, None, None) && point.is_finished());

@@ -1,4 +1,4 @@
-//! What kernels on the node print.
+//! The output of kernels on the node.
 //!
 //! The thread that receives writes it, so it is written before the end of the command that printed it is known. An output that
 //! takes nothing for a while holds back what comes from the node, as it holds back kernels of a processor here.

@@ -1,4 +1,4 @@
-//! The verbs that the driver is made of.
+//! [`Vendor`] for nodes: the verbs of a driver over connections to other machines.
 
 use crate::Met;
 use crate::description::Asked;
@@ -92,6 +92,7 @@ impl Remote {
     }
 
     /// Cuts the connections to all nodes, as a network may: for tests of a loss.
+    #[doc(hidden)]
     pub fn cut(&self) {
         self.links.iter().for_each(|link| link.cut());
     }

@@ -1,5 +1,5 @@
 //! Many clients at once on one node: each has what is its own, and nothing is lost.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -8,10 +8,10 @@ use quipu_link::Key;
 use quipu_node::Limits;
 #[cfg(target_os = "linux")]
 use quipu_node::{Spawn, serve_session};
-use quipu_scheduler::{AccessMode, Context, Device, QueueOptions, Request};
+use quipu_scheduler::{Access, AccessMode, Context, Device, QueueOptions, Request};
 use std::borrow::Borrow;
 use std::time::Duration;
-use support::lossy::{Host, access};
+use support::lossy::Host;
 use support::{Rig, pool};
 
 const CLIENTS: usize = 64;
@@ -22,14 +22,14 @@ fn compute(devices: &[Device], own: u64) {
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let sum = context.memory(64).unwrap();
     let large = context.memory(1 << 20).unwrap();
-    let zero = queue.fill(access(&sum, AccessMode::Overwrite), &[0], &[]);
+    let zero = queue.fill(Access::whole(&sum, AccessMode::Overwrite), &[0], &[]);
     zero.unwrap();
     let mut expected = 0_u64;
     for round in 0..8_u64 {
         for number in 0..25 {
             let n = own.wrapping_mul(1000) + round * 25 + number;
             let request = Request {
-                accesses: &[access(&sum, AccessMode::ReadWrite)],
+                accesses: &[Access::whole(&sum, AccessMode::ReadWrite)],
                 ..Request::default()
             };
             queue.launch(folding(n), 1, &request).unwrap();
@@ -37,14 +37,14 @@ fn compute(devices: &[Device], own: u64) {
         }
         let bytes = (0..1_u64 << 20).map(|at| (at.wrapping_mul(own + round + 1) >> 7) as u8);
         let (mut there, mut back) = (Host(bytes.collect()), Host(vec![0; 1 << 20].into()));
-        let to = access(&large, AccessMode::Overwrite);
+        let to = Access::whole(&large, AccessMode::Overwrite);
         queue.write(there.memory(), to, 1 << 20, &[], &[]).unwrap();
-        let from = access(&large, AccessMode::Read);
+        let from = Access::whole(&large, AccessMode::Read);
         let read = queue.read(from, back.memory(), 1 << 20, &[], &[]).unwrap();
         read.wait().unwrap();
         assert!(there.0 == back.0, "client {own}, round {round}");
         let mut now = Host(vec![0; 64].into());
-        let from = access(&sum, AccessMode::Read);
+        let from = Access::whole(&sum, AccessMode::Read);
         let read = queue.read(from, now.memory(), 64, &[], &[]).unwrap();
         read.wait().unwrap();
         assert_eq!(
@@ -151,7 +151,7 @@ fn more_buffers_than_a_session_may_have_fail_and_say_so_and_others_stay_where_th
     let queue = context.queue(&devices[0], QueueOptions::default());
     let queue = queue.unwrap();
     let fill = |memory: &quipu_scheduler::MemoryRef| {
-        queue.fill(access(memory, AccessMode::Overwrite), &[1], &[])
+        queue.fill(Access::whole(memory, AccessMode::Overwrite), &[1], &[])
     };
     let all: Vec<_> = (0..MANY).map(|_| context.memory(64).unwrap()).collect();
     let filled: Vec<_> = all.iter().map(|memory| fill(memory).unwrap()).collect();

@@ -4,7 +4,7 @@
 //! goodbye is lost does time pass.)
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, unused_imports))]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Nodes that are used together: bytes and ends go from one to the other, straight if they can, and by way of the client if
 //! not; and nobody can tell by what comes out.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -113,15 +113,6 @@ impl Timer for Hasty {
     }
 }
 
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 /// Replaces the first number by 31 times it and n, after these.
 fn fold(queue: &Queue, memory: &MemoryRef, n: u64, waits: &[Event]) -> Event {
     try_fold(queue, memory, n, waits).unwrap()
@@ -134,7 +125,7 @@ fn try_fold(
     n: u64,
     waits: &[Event],
 ) -> quipu_scheduler::Result<Event> {
-    let accesses = [access(memory, AccessMode::ReadWrite)];
+    let accesses = [Access::whole(memory, AccessMode::ReadWrite)];
     let request = Request {
         accesses: &accesses,
         waits,
@@ -152,8 +143,14 @@ fn transfer(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8], is_read: bool) 
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
     let row = memory.size();
     match is_read {
-        true => queue.read(access(memory, AccessMode::Read), host, row, &[], &[]),
-        false => queue.write(host, access(memory, AccessMode::Overwrite), row, &[], &[]),
+        true => queue.read(Access::whole(memory, AccessMode::Read), host, row, &[], &[]),
+        false => queue.write(
+            host,
+            Access::whole(memory, AccessMode::Overwrite),
+            row,
+            &[],
+            &[],
+        ),
     }
     .unwrap()
 }
@@ -542,12 +539,12 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
     let [small, large, elsewhere] =
         [1 << 20, LARGE as u64, 64].map(|size| context.memory(size).unwrap());
     pair.clients[1].hold(Held::All);
-    let before = other.fill(access(&elsewhere, AccessMode::Overwrite), &[7], &[]);
+    let before = other.fill(Access::whole(&elsewhere, AccessMode::Overwrite), &[7], &[]);
     let before = before.unwrap();
     let mut bytes = vec![3; LARGE];
     // SAFETY: kept, and not looked at, until all commands are over.
     let mut host = |length| unsafe { HostMemory::new(bytes.as_mut_ptr(), length, None) };
-    let to = access(&large, AccessMode::Overwrite);
+    let to = Access::whole(&large, AccessMode::Overwrite);
     let write = there.write(
         host(LARGE),
         to,
@@ -556,7 +553,7 @@ fn a_large_write_is_sent_when_its_turn_has_come_and_holds_up_nothing() {
         std::slice::from_ref(&before),
     );
     let write = write.unwrap();
-    let to = access(&small, AccessMode::Overwrite);
+    let to = Access::whole(&small, AccessMode::Overwrite);
     let second = beside.write(host(1 << 20), to, 1 << 20, &[], &[]).unwrap();
     second.wait().unwrap();
     // It would have been sent before.
@@ -664,7 +661,7 @@ mod fenced {
             let queue = context.queue(&other[0], QueueOptions::default()).unwrap();
             let own = context.memory(SIZE as u64).unwrap();
             queue
-                .fill(access(&own, AccessMode::Overwrite), &[7], &[])
+                .fill(Access::whole(&own, AccessMode::Overwrite), &[7], &[])
                 .unwrap()
                 .wait()
                 .unwrap();

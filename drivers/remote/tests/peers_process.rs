@@ -1,7 +1,7 @@
 //! Nodes that are used together, whose sessions have processes of their own: these may not dial, and are handed connections
 //! that their nodes have made.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -51,15 +51,6 @@ fn pair(seed: u64) -> Pair {
 
 fn watchdog(what: &str) -> Watchdog {
     Watchdog::start(Duration::from_secs(1800), what.to_owned())
-}
-
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
 }
 
 fn host(bytes: &mut [u8]) -> HostMemory {
@@ -177,7 +168,7 @@ fn bytes_go_from_process_to_process() {
     const SIZE: usize = 1 << 20;
     let memory = context.memory(SIZE as u64).unwrap();
     let mut bytes: Vec<u8> = (0..SIZE).map(|at| (at >> 4) as u8).collect();
-    let all = access(&memory, AccessMode::Overwrite);
+    let all = Access::whole(&memory, AccessMode::Overwrite);
     let write = queues[1].write(host(&mut bytes), all, SIZE as u64, &[], &[]);
     write.unwrap().wait().unwrap();
     let before = pair.bytes();
@@ -208,7 +199,7 @@ fn bytes_go_from_process_to_process() {
         }
     }
     let mut back = vec![0; SIZE];
-    let all = access(&memory, AccessMode::Read);
+    let all = Access::whole(&memory, AccessMode::Read);
     let read = queues[1].read(all, host(&mut back), SIZE as u64, &[], &[]);
     read.unwrap().wait().unwrap();
     assert!(back[..SIZE / 2] == bytes[..SIZE / 2] && back[SIZE / 2..] == bytes[..SIZE / 2]);
@@ -256,7 +247,7 @@ fn a_node_that_is_killed_while_bytes_go_there_is_lost_and_the_other_is_not() {
         let moved = context.memory(1 << 20).unwrap();
         let own = [context.memory(64).unwrap(), context.memory(64).unwrap()];
         let fill = |side: usize, memory: &MemoryRef| {
-            let all = access(memory, AccessMode::Overwrite);
+            let all = Access::whole(memory, AccessMode::Overwrite);
             queues[side].fill(all, &[0], &[])?.wait()
         };
         for side in [0, 1] {

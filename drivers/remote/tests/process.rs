@@ -1,6 +1,6 @@
 //! A node whose sessions have processes of their own, as the driver sees it: nothing is different, until one is killed.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -47,15 +47,6 @@ fn rig() -> Rig {
 
 fn watchdog(what: &str) -> Watchdog {
     Watchdog::start(Duration::from_secs(1800), what.to_owned())
-}
-
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
 }
 
 /// Numbers that look random.
@@ -213,7 +204,7 @@ fn a_session_process_that_is_killed_is_a_lost_node_at_once_and_the_next_is_a_fre
     let (gone, kept) = (context.memory(64).unwrap(), context.memory(64).unwrap());
     let fill = |queue: &quipu_scheduler::Queue, memory: &MemoryRef, with: u8| {
         queue
-            .fill(access(memory, AccessMode::Overwrite), &[with], &[])
+            .fill(Access::whole(memory, AccessMode::Overwrite), &[with], &[])
             .and_then(|event| event.wait())
     };
     fill(&there, &gone, 7).unwrap();
@@ -249,7 +240,7 @@ fn a_session_process_that_is_killed_is_a_lost_node_at_once_and_the_next_is_a_fre
         let mut bytes = [0; 64];
         // SAFETY: kept, and not looked at, until the command is over.
         let to = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-        let from = access(memory, AccessMode::Read);
+        let from = Access::whole(memory, AccessMode::Read);
         let event = here.read(from, to, 64, &[], &[]);
         event.and_then(|event| event.wait()).map(|()| bytes)
     };

@@ -1,7 +1,7 @@
 //! Connections that are lost again and again, at any byte, while random graphs run: the program sees nothing but time.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 
@@ -63,15 +63,6 @@ fn random_graphs_lose_nothing_when_connections_are_cut_at_any_byte() {
     }
 }
 
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 fn host(bytes: &mut [u8]) -> HostMemory {
     // SAFETY: kept, and not looked at, until all commands are over, by who has it.
     unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) }
@@ -94,11 +85,11 @@ fn large_transfers_lose_nothing_when_their_stream_is_cut() {
             .map(|at| ((at * 7) >> 3) as u8 ^ round as u8)
             .collect();
         let mut back = vec![0; BYTES];
-        let to = access(&memory, AccessMode::Overwrite);
+        let to = Access::whole(&memory, AccessMode::Overwrite);
         queue
             .write(host(&mut bytes), to, BYTES as u64, &[], &[])
             .unwrap();
-        let from = access(&memory, AccessMode::Read);
+        let from = Access::whole(&memory, AccessMode::Read);
         let read = queue.read(from, host(&mut back), BYTES as u64, &[], &[]);
         read.unwrap().wait().unwrap();
         assert!(bytes == back, "round {round}");
@@ -117,7 +108,7 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
     queue
-        .fill(access(&memory, AccessMode::Overwrite), &[0], &[])
+        .fill(Access::whole(&memory, AccessMode::Overwrite), &[0], &[])
         .unwrap();
     let mut expected = 0_u64;
     let over = AtomicBool::new(false);
@@ -135,7 +126,7 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
         });
         for number in 0..3000_u64 {
             let request = Request {
-                accesses: &[access(&memory, AccessMode::ReadWrite)],
+                accesses: &[Access::whole(&memory, AccessMode::ReadWrite)],
                 ..Request::default()
             };
             let event: Event = queue.launch(folding(number), 1, &request).unwrap();
@@ -145,7 +136,7 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
             }
         }
         let mut back = [0; 64];
-        let from = access(&memory, AccessMode::Read);
+        let from = Access::whole(&memory, AccessMode::Read);
         let read = queue.read(from, host(&mut back), 64, &[], &[]);
         let read = read.and_then(|event| event.wait());
         over.store(true, Ordering::SeqCst);
@@ -155,7 +146,7 @@ fn either_side_may_find_the_loss_first_and_each_command_takes_effect_once() {
     // The last cut may have been after that read. Goodbye would not be heard on a connection that is lost, and the node would
     // keep the session for as long as it has patience: so the connection is to be there again.
     let mut back = [0; 64];
-    let from = access(&memory, AccessMode::Read);
+    let from = Access::whole(&memory, AccessMode::Read);
     let read = queue.read(from, host(&mut back), 64, &[], &[]).unwrap();
     read.wait().unwrap();
     // It is one session, and ends with its driver.
@@ -178,13 +169,13 @@ fn who_waits_while_the_connection_is_lost_hears_of_what_others_bring_about() {
     let memory = context.memory(64).unwrap();
     let fold = |memory: &MemoryRef, number, waits: &[Event]| {
         let request = Request {
-            accesses: &[access(memory, AccessMode::ReadWrite)],
+            accesses: &[Access::whole(memory, AccessMode::ReadWrite)],
             waits,
             ..Request::default()
         };
         queue.launch(folding(number), 1, &request).unwrap()
     };
-    let zero = queue.fill(access(&memory, AccessMode::Overwrite), &[0], &[]);
+    let zero = queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[0], &[]);
     zero.unwrap().wait().unwrap();
     let mut expected = 0_u64;
     for round in 0..30_u64 {
@@ -216,7 +207,7 @@ fn who_waits_while_the_connection_is_lost_hears_of_what_others_bring_about() {
         next.wait().unwrap();
     }
     let mut back = [0; 64];
-    let from = access(&memory, AccessMode::Read);
+    let from = Access::whole(&memory, AccessMode::Read);
     let read = queue.read(from, host(&mut back), 64, &[], &[]);
     read.unwrap().wait().unwrap();
     assert_eq!(back[..8], expected.to_le_bytes());
@@ -238,17 +229,17 @@ fn a_read_whose_bytes_are_on_their_way_may_be_waited_for_and_is_not_named() {
     const BYTES: usize = 100_000;
     let large = context.memory(BYTES as u64).unwrap();
     let [after, apart] = [(); 2].map(|()| context.memory(64).unwrap());
-    let filled = queue.fill(access(&large, AccessMode::Overwrite), &[7], &[]);
+    let filled = queue.fill(Access::whole(&large, AccessMode::Overwrite), &[7], &[]);
     filled.unwrap().wait().unwrap();
     relay.hold(Held::Bulk);
     let mut back = vec![0; BYTES];
-    let from = access(&large, AccessMode::Read);
+    let from = Access::whole(&large, AccessMode::Read);
     let read = queue
         .read(from, host(&mut back), BYTES as u64, &[], &[])
         .unwrap();
     // They fit where they are held. Its end comes meanwhile, and is acknowledged.
     let fill = |memory: &MemoryRef, waits: &[Event]| {
-        queue.fill(access(memory, AccessMode::Overwrite), &[1], waits)
+        queue.fill(Access::whole(memory, AccessMode::Overwrite), &[1], waits)
     };
     let mut waiting = Vec::new();
     for _ in 0..20 {
@@ -278,7 +269,7 @@ fn an_attempt_that_hears_nothing_leaves_time_for_others() {
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
     relay.set(Way::Silent);
-    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
     let filled = fill().unwrap();
     queue.flush();
     // Both streams have found the loss, and try.
@@ -314,7 +305,7 @@ fn a_node_gives_a_session_up_before_its_client_does() {
     let here = context.queue(&devices[1], QueueOptions::default()).unwrap();
     let (gone, own) = (context.memory(64).unwrap(), context.memory(64).unwrap());
     let fill = |queue: &quipu_scheduler::Queue, memory: &MemoryRef| {
-        queue.fill(access(memory, AccessMode::Overwrite), &[7], &[])
+        queue.fill(Access::whole(memory, AccessMode::Overwrite), &[7], &[])
     };
     fill(&there, &gone).unwrap().wait().unwrap();
     // Nobody gets through any more, though somebody answers.
@@ -366,7 +357,7 @@ fn a_first_loss_is_waited_out_however_late_it_comes_and_little_was_said() {
         let context = Context::new(&devices).unwrap();
         let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
         let memory = context.memory(64).unwrap();
-        let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+        let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
         if says_something {
             fill().unwrap().wait().unwrap();
         }
@@ -392,7 +383,7 @@ fn another_machine_at_the_nodes_address_ends_nothing() {
     let context = Context::new(&devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
-    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
     fill().unwrap().wait().unwrap();
     let before = relay.bytes();
     relay.lead_to(&other.address);
@@ -425,7 +416,7 @@ fn a_session_of_no_patience_ends_with_its_connection() {
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
     rig.node.cut();
-    let event = queue.fill(access(&memory, AccessMode::Overwrite), &[1], &[]);
+    let event = queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[1], &[]);
     assert!(event.and_then(|event| event.wait()).is_err());
 }
 
@@ -442,7 +433,7 @@ fn what_passes_nothing_on_is_found_out_and_the_session_goes_on_without_it() {
     let context = Context::new(&devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
-    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
     fill().unwrap().wait().unwrap();
     for has_something_to_say in [true, false] {
         relay.stop();
@@ -470,7 +461,7 @@ fn what_forwards_from_this_machine_may_start_anew() {
     let context = Context::new(&devices).unwrap();
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
-    let fill = || queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+    let fill = || queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
     for _ in 0..10 {
         fill().unwrap().wait().unwrap();
         relay.end();

@@ -1,7 +1,7 @@
 //! A trace of commands on a node: on this machine's clock, with how well that is known.
 //!
 //! The node is in this process, so its clock is this one's: it is ahead by nothing, which has to be within what is said.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

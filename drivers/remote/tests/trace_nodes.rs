@@ -1,7 +1,7 @@
 //! A trace of two nodes that are used together, whose sessions are processes with clocks of their own: what they do is in one
 //! trace, on this machine's clock, and in the order in which it happened.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

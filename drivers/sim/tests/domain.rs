@@ -1,6 +1,6 @@
 //! The use of a domain: devices of one memory space order their commands without the host; images are built at flush;
 //! slots are finite.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Faults end the right commands, with the right errors, and nothing hangs.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! A subscriber of the log is a user's code: it may enqueue commands, to the very device that is logged.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_driver_sim::SimDriver;
 use quipu_driver_sim::engine::Configuration;

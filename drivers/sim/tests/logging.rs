@@ -1,5 +1,5 @@
 //! The log shows every command that is enqueued, on any driver, with the places of its arguments.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! Random graphs over the host's cores and simulated devices with shared and separate memory give the result of running
 //! them one after another.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Memory of their own: migrations between devices and the host, pressure, and running out.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The trace of a program on two devices with memories of their own shows the migrations from one to the other, and the
 //! waits of each command.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The trace of a recorded graph over two devices with memories of their own shows its commands in each launch, the
 //! migrations between them, and the waits of each.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

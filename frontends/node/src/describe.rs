@@ -1,4 +1,4 @@
-//! What the devices are, in the protocol's words.
+//! Descriptions of devices in the protocol's words.
 
 use crate::session::runs_texts;
 use quipu_kernel_ir::{KernelText, Module};

@@ -2,17 +2,20 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`node`] | listens, lets in who may, keeps the sessions |
-//! | [`limits`] | how much of what a session may have |
+//! | [`node`] | the node itself: it listens, admits clients, and keeps sessions |
+//! | [`limits`] | limits of what a session may use |
 //! | [`native`] | kernels that the node's program has natively |
 //! | [`process`] | sessions in processes of their own |
-//! | `listening` | takes connections, and looks for their first words |
+//! | `listening` | the thread that takes connections and looks for their first words |
 //! | `strangers` | connections that have not said hello yet |
 //! | `early` | connections of sessions that are coming |
-//! | `watch` | what is looked at from time to time |
-//! | `questions` | answers to who only asks how the node is |
+//! | `watch` | the thread that looks for revoked clients and for kernels that take too long |
+//! | `totals` | the numbers that sessions count |
+//! | `questions` | answers to clients that only ask for the status |
 //! | `paced` | an answer that is made now and then for all who ask |
-//! | `describe` | what the devices are, in the protocol's words |
+//! | `load` | the load of devices, and the traffic of links |
+//! | `printed` | the output of a session's kernels, on its way to the client |
+//! | `describe` | descriptions of devices in the protocol's words |
 //! | `failure` | errors in the protocol's words |
 //! | `session` | one client's buffers, programs, commands |
 //!
@@ -20,7 +23,7 @@
 //! core promises of order, hazards and failures holds for them, and where on the node a buffer's bytes are is the core's
 //! affair. What is said, and what is checked, is specified in `docs/wire.md`.
 
-#![warn(clippy::disallowed_methods)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod describe;
 #[cfg(target_os = "linux")]
@@ -38,10 +41,11 @@ pub mod process;
 mod questions;
 mod session;
 mod strangers;
+mod totals;
 mod watch;
 
 pub use limits::Limits;
-pub use load::LinkSums;
+pub use load::{LinkStates, LinkSums, LinkTotals};
 pub use native::{Launch, Maker, Natives, Parameter};
 pub use node::{Node, Options, Peering};
 #[cfg(target_os = "linux")]
@@ -49,13 +53,8 @@ pub use process::{
     Restriction, Spawn, Weakness, remove_scratch, serve_session, serve_session_reading, weaknesses,
 };
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use quipu_scheduler::sync::lock as locked;
 
 /// The log target for operators: enrolments, refusals, begins and ends of sessions, and limits, in a line each. `quipu serve`
 /// shows it at `info`, and no other target.
 pub const OPERATOR: &str = "quipu_node::operator";
-
-/// What a mutex holds, also after a thread has panicked with it: all that is kept so is whole at every moment.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

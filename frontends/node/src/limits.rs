@@ -1,4 +1,4 @@
-//! How much of what a session may have.
+//! Limits of what a session may use.
 
 #[cfg(target_os = "linux")]
 use quipu_link::Rights;

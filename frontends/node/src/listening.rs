@@ -1,4 +1,5 @@
-//! Takes connections, and looks for their first words, with one thread for all (Linux): a connection without them costs no place.
+//! The listening thread (Linux): it takes connections and looks for the first words of all of them. A connection without first
+//! words costs no place.
 //!
 //! | first words | what becomes of the connection |
 //! |---|---|
@@ -245,7 +246,6 @@ mod words {
     }
 
     #[cfg(test)]
-    #[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
     mod tests {
         use super::*;
         use quipu_protocol::message::SessionId;

@@ -1,4 +1,4 @@
-//! What there is to do on the node's devices, and what goes over its links, for who asks.
+//! The load of the node's devices and the traffic of its links, as clients ask for them.
 //!
 //! 1. Each session counts its commands by queue ([`counters`](crate::session)). Sums are made when somebody asks.
 //! 2. Sessions in processes of their own are asked by the node, and waited for, but not for long.
@@ -102,11 +102,31 @@ pub(crate) fn links(sessions: &[SessionCount], client: Fingerprint) -> (Vec<Link
     (entries, more)
 }
 
-/// Links of all sessions together.
+/// Links of all sessions together: numbers by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkStates {
+    /// Links that are connected.
+    pub connected: u64,
+    /// Links whose connection is awaited.
+    pub awaited: u64,
+    /// Links that go by way of the client.
+    pub by_client: u64,
+}
+
+/// Links of all sessions together: with clients, and with other nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkTotals {
+    /// Links with clients.
+    pub clients: LinkSums,
+    /// Links with other nodes.
+    pub nodes: LinkSums,
+}
+
+/// Links of all sessions together, of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkSums {
-    /// How many there are, by their states: connected, awaited, by way of the client.
-    pub states: [u64; 3],
+    /// The numbers of links, by state.
+    pub states: LinkStates,
     /// How often another connection has taken the place of one that was lost.
     pub resumed: u64,
     /// Bytes that were sent.
@@ -115,25 +135,28 @@ pub struct LinkSums {
     pub received: u64,
 }
 
-/// The links with clients, and those with other nodes.
-pub(crate) fn link_sums(sessions: &[SessionCount]) -> [LinkSums; 2] {
-    let mut sums = [LinkSums::default(); 2];
-    for link in sessions.iter().flat_map(|session| &session.links.links) {
-        let sum = match link.kind {
-            LinkKind::Commands | LinkKind::Bulk => &mut sums[0],
-            LinkKind::ToNode | LinkKind::FromNode => &mut sums[1],
-        };
-        sum.states[match link.state {
-            LinkState::Connected => 0,
-            LinkState::Awaited => 1,
-            LinkState::ByClient => 2,
-        }] += 1;
-        sum.resumed += u64::from(link.resumed);
-        // A session's process says what it will.
-        sum.sent = sum.sent.saturating_add(link.sent);
-        sum.received = sum.received.saturating_add(link.received);
+impl LinkTotals {
+    /// The links of these sessions.
+    pub(crate) fn of(sessions: &[SessionCount]) -> Self {
+        let mut totals = Self::default();
+        for link in sessions.iter().flat_map(|session| &session.links.links) {
+            let sum = match link.kind {
+                LinkKind::Commands | LinkKind::Bulk => &mut totals.clients,
+                LinkKind::ToNode | LinkKind::FromNode => &mut totals.nodes,
+            };
+            let links = match link.state {
+                LinkState::Connected => &mut sum.states.connected,
+                LinkState::Awaited => &mut sum.states.awaited,
+                LinkState::ByClient => &mut sum.states.by_client,
+            };
+            *links += 1;
+            sum.resumed += u64::from(link.resumed);
+            // A session's process says what it will.
+            sum.sent = sum.sent.saturating_add(link.sent);
+            sum.received = sum.received.saturating_add(link.received);
+        }
+        totals
     }
-    sums
 }
 
 impl Shared {
@@ -322,8 +345,12 @@ mod tests {
         assert_eq!(own(2), (vec![1; 3], 9));
         assert_eq!(own(3), (Vec::new(), 0));
         // What a process says is never too much.
-        let [clients, nodes] = link_sums(&sessions);
-        assert_eq!((clients.states, clients.sent), ([133, 0, 0], u64::MAX));
+        let LinkTotals { clients, nodes } = LinkTotals::of(&sessions);
+        let connected = LinkStates {
+            connected: 133,
+            ..LinkStates::default()
+        };
+        assert_eq!((clients.states, clients.sent), (connected, u64::MAX));
         assert_eq!((clients.resumed, clients.received), (133, 133));
         assert_eq!(nodes, LinkSums::default());
     }

@@ -1,13 +1,14 @@
-//! Listens, lets in who may, keeps the sessions.
+//! The node: it listens, admits clients, and keeps their sessions.
 
 use crate::describe::described;
 use crate::limits::Limits;
-use crate::load::{Busy, LinkSums, SessionCount, link_sums};
+use crate::load::{Busy, LinkTotals, SessionCount};
 use crate::native::Natives;
 use crate::paced::Paced;
 use crate::printed::Printed;
 use crate::session::Session;
 use crate::strangers::Strangers;
+use crate::totals::Totals;
 use crate::{OPERATOR, listening, locked};
 use quipu_link::compression::Compression;
 use quipu_link::gate::{Arrival, Caller, Gate};
@@ -52,6 +53,7 @@ pub struct Options {
     pub peers: Peering,
     /// Features of the protocol that it does without, as an older node would, to see how clients fare with one: none, else. Sessions in
     /// processes of their own have all.
+    #[doc(hidden)]
     pub lacks: u64,
     /// How sessions' processes are started; without, sessions are in this process.
     #[cfg(target_os = "linux")]
@@ -118,9 +120,6 @@ const NARROWED: &str = "the operator has narrowed the rights of this client (`qu
 /// Bytes of writes that may come before their turn, however much memory buffers have.
 const PARKED: u64 = 64 << 20;
 
-/// How many numbers there are that sessions count.
-pub(crate) const COUNTS: usize = 5;
-
 /// What a node has to do with other nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Peering {
@@ -146,7 +145,7 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
-/// Of whose refusals the operator was told in the last minute. Whoever comes decides how many there are.
+/// The refusals of the last minute, of which the operator is told some. Strangers decide how many there are.
 #[derive(Default)]
 struct Refusals {
     since: Duration,
@@ -155,9 +154,9 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// In so much time.
+    /// The time for which refusals are counted.
     const TIME: Duration = Duration::from_secs(60);
-    /// So many are said, at most.
+    /// The most of them that are logged in that time.
     const MOST: u32 = 20;
 }
 
@@ -283,19 +282,20 @@ impl Node {
         move || shared.status()
     }
 
-    /// What tells what goes over links, of all sessions together: those with clients, and those with other nodes.
-    pub fn links(&self) -> impl Fn() -> [LinkSums; 2] + Send + Sync + 'static {
+    /// A function that tells what goes over the links of all sessions.
+    pub fn links(&self) -> impl Fn() -> LinkTotals + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        move || link_sums(&shared.seen())
+        move || LinkTotals::of(&shared.seen())
     }
 
     /// Bytes of all sessions' buffers; of sessions in processes of their own, as they have last said.
     #[must_use]
     pub fn session_bytes(&self) -> u64 {
-        self.shared.counts()[0]
+        self.shared.totals().buffer_bytes
     }
 
     /// Cuts the connections of all sessions, as a network may: for tests of what happens then.
+    #[doc(hidden)]
     pub fn cut(&self) {
         let sessions: Vec<_> = locked(&self.shared.sessions).values().cloned().collect();
         for session in sessions {
@@ -432,27 +432,30 @@ impl Shared {
         }
     }
 
-    /// Bytes of all sessions' buffers, their commands that are not over, and all commands that there were; bytes that were sent in
-    /// bulk, and what was sent for them.
-    pub(crate) fn counts(&self) -> [u64; COUNTS] {
+    /// The sums of what sessions count. Those of processes are as the processes have last said.
+    pub(crate) fn totals(&self) -> Totals {
         match &self.home {
             #[cfg(target_os = "linux")]
-            Home::Processes(processes) => processes.counts(),
+            Home::Processes(processes) => processes.totals(),
             _ => {
                 let sessions = locked(&self.sessions);
-                let mut counts = [0; COUNTS];
-                counts[0] = self.bytes.load(Ordering::Acquire);
-                counts[2] = self.commands_before.load(Ordering::Acquire);
+                let mut totals = Totals {
+                    buffer_bytes: self.bytes.load(Ordering::Acquire),
+                    commands: self.commands_before.load(Ordering::Acquire),
+                    ..Totals::default()
+                };
                 for session in sessions.values() {
                     let [held, over] = session.counters().commands();
-                    let [plain, sent] = session.bulk_bytes();
-                    let own = [0, held, held + over, plain, sent];
-                    counts
-                        .iter_mut()
-                        .zip(own)
-                        .for_each(|(sum, own)| *sum += own);
+                    let [bulk_bytes, bulk_sent] = session.bulk_bytes();
+                    totals.add(&Totals {
+                        buffer_bytes: 0,
+                        commands_held: held,
+                        commands: held + over,
+                        bulk_bytes,
+                        bulk_sent,
+                    });
                 }
-                counts
+                totals
             }
         }
     }

@@ -110,7 +110,6 @@ impl<T> Paced<T> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_link::timer::ManualTimer;

@@ -1,4 +1,4 @@
-//! What a session's kernels print, on its way to the client.
+//! The output of a session's kernels, on its way to the client.
 //!
 //! 1. The standard output of a session's process is a pipe. A [watch](Printed::take) empties it as bytes come, so a kernel
 //!    that prints never waits for the client.
@@ -184,7 +184,6 @@ impl State {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;

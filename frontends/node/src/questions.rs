@@ -1,4 +1,4 @@
-//! Answers to who only asks how the node is.
+//! Answers to clients that only ask for a node's status.
 
 use crate::describe::described;
 use crate::load::{DeviceLoad, links};
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        let [session_bytes, held, commands, bulk_bytes, bulk_sent] = self.counts();
+        let totals = self.totals();
         let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get() as u32);
         let (memory_bytes, memory_free) = machine_memory();
         Status {
@@ -139,11 +139,11 @@ impl Shared {
             load_thousandths: load_thousandths(),
             memory_bytes,
             memory_free: memory_free.min(memory_bytes),
-            session_bytes,
-            commands_held: held,
-            commands_over: commands.saturating_sub(held),
-            bulk_bytes,
-            bulk_sent,
+            session_bytes: totals.buffer_bytes,
+            commands_held: totals.commands_held,
+            commands_over: totals.commands.saturating_sub(totals.commands_held),
+            bulk_bytes: totals.bulk_bytes,
+            bulk_sent: totals.bulk_sent,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is looked at from time to time: clients that were revoked, kernels that run for too long or take too long to compile.
+//! The watch: a thread that looks from time to time for revoked clients, and for kernels that run or compile for too long.
 //!
 //! A thread that runs a native kernel, or compiles one for a client, says so in a place of its own, with the time; another
 //! looks at all places. It also looks at what runs on devices on which no thread of this process runs it

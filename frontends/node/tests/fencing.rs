@@ -1,7 +1,7 @@
 //! A session whose client has not come back in time is fenced: what it has held back never takes effect, whoever lets it go.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

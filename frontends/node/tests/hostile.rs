@@ -1,5 +1,5 @@
 //! Clients that break the rules: each is sent away, with a reason, and hurts nobody else.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

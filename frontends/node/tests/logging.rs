@@ -1,5 +1,5 @@
 //! Whoever is not taken, and whoever breaks a rule, is in the node's log: who it was, and why.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,7 +1,7 @@
 //! Kernels that clients write, on devices that compile them: one that never ends costs its own session, though no thread of the
 //! process runs it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

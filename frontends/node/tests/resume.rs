@@ -1,7 +1,7 @@
 //! Who may come back to a session, and with what.
 // Elsewhere the system does not say within a known time that a connection is lost, and sessions end with it.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -76,6 +76,8 @@
 //! program calls [`init_logging_from_env`]. `QUIPU_TRACE=file.json` in the environment writes a trace
 //! of any program. The trace is complete when the last context is dropped.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 /// The program in the project's README is one that works.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -2,7 +2,7 @@
 //! until it is over, and the future afterwards.
 
 use quipu_scheduler::panics::{drop_panic, quietly};
-use quipu_scheduler::{Error, ErrorKind, Result};
+use quipu_scheduler::{Error, Result};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -37,7 +37,7 @@ impl<C> Parcel<C> {
     ) -> Result<R> {
         let content = Arc::get_mut(parcel).and_then(|parcel| parcel.0.get_mut().as_mut());
         // No other thread has it yet, so the content is there.
-        look(content.ok_or_else(|| nothing_given("a transfer"))?)
+        look(content.ok_or_else(|| Error::cancelled("a transfer"))?)
     }
 
     /// Puts the content in.
@@ -63,14 +63,6 @@ impl<C> Drop for Parcel<C> {
     fn drop(&mut self) {
         contain("a container", || drop(self.0.get_mut().take()));
     }
-}
-
-/// The error where a command was to give something and has not: it was not run.
-pub(crate) fn nothing_given(what: &str) -> Error {
-    ErrorKind::Cancelled {
-        what: what.to_owned(),
-    }
-    .into()
 }
 
 /// A user's value that a command keeps: a panic as it is dropped, perhaps on a

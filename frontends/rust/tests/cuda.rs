@@ -1,7 +1,7 @@
 //! The front end on CUDA devices: what holds on all devices, and what is CUDA's.
 //!
 //! Without a device these tests are left out, and say so; with `QUIPU_TEST_CUDA=1` they fail.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod cublas;
 mod devices;

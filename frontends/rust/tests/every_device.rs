@@ -3,7 +3,7 @@
 //!
 //! `QUIPU_TEST_CUDA=1` says that there is a CUDA device, `QUIPU_TEST_OPENCL_DEVICES=pthread,NVIDIA` that there are OpenCL
 //! devices with these words in their names: one that is missing fails.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu::drivers::{CpuDriver, CudaDriver, OpenClDriver, Options, SimDriver};
 use quipu_conformance::{Fixture, fixture, graph};

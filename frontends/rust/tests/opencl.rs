@@ -1,7 +1,7 @@
 //! The front end on OpenCL devices: what holds on all devices, texts in OpenCL C, what is refused.
 //!
 //! Without a device these tests fail, or are left out if `QUIPU_TEST_WITHOUT_OPENCL=1`, and say so.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod clblast;
 mod devices;

@@ -26,6 +26,8 @@
 //! | `output` | the standard output, to which kernels print |
 //! | `spirv` | modules of SPIR-V: looked at, specialised, and lowered for the translator |
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod child;
 mod client;
 mod command;

@@ -21,6 +21,7 @@
 //! | `divergence.rs` | where a body waits for threads that have gone elsewhere |
 //! | `registers.rs`, `stencil_loops.rs`, `phases/` | what the native form of a kernel is made, to be fast |
 //! | `refuse.rs` | the words of refusals |
+//! | `options.rs` | the attributes' options |
 //!
 //! Names of generated variables have the hygiene of the macro (`Span::mixed_site`), so they are not the user's,
 //! whatever these are called. Generated calls have the span of the code that they stand for:

@@ -9,6 +9,9 @@
 //! | [`island`] | a small driver whose devices have memory of their own |
 //! | [`storm`] | many threads that share everything, with what must hold whatever happens |
 //! | [`slots`] | a promise that needs a process of its own |
+//! | `printed` | the suite's kernels as code, for drivers that compile it |
+//! | `watchdog` | the end of the process, with a name, when something hangs |
+//! | `patience` | time as this process has it |
 //!
 //! A driver's test is three lines: make a [`Fixture`] of it, call [`run`] and
 //! [`graph::random_graphs`].

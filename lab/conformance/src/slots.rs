@@ -2,7 +2,7 @@
 //!
 //! Not a case of the suite: it has to get the same slot again and again, and so
 //! must be alone in its process.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use crate::Fixture;
 use crate::support::*;

@@ -1,4 +1,4 @@
-//! Ends the process, with a name, when something hangs: a test that never
+//! The watchdog: it ends the process, with a name, when something hangs. A test that never
 //! returns says nothing.
 
 use crate::patience::RunningClock;

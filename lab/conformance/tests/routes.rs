@@ -1,6 +1,6 @@
 //! The ways that bytes take from one memory to another: straight where a driver has a route, else through the host, and
 //! never twice.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_conformance::island::IslandDriver;
 use quipu_scheduler::driver::Notification;

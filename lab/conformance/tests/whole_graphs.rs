@@ -7,8 +7,8 @@ use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::graph::{Graph, NodeRequest};
 use quipu_scheduler::operation::Operation;
 use quipu_scheduler::{
-    Access, AccessMode, CommandView, Context, Device, DeviceProperties, Driver, Kind, MemoryRef,
-    QueueOptions, RawArgument, Recording, UserEvent,
+    Access, AccessMode, CommandView, Context, Device, DeviceProperties, Driver, Kind, QueueOptions,
+    RawArgument, Recording, UserEvent,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -96,15 +96,6 @@ fn perform(command: &CommandView) -> Result<()> {
     Ok(())
 }
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 fn load(raw: &RawArgument) -> u8 {
     // SAFETY: the argument is the command's, and not empty.
     unsafe { raw.pointer.read() }
@@ -131,12 +122,12 @@ fn a_driver_may_take_a_graph_as_one() {
 
     let record = |tasks: usize, on: &quipu_scheduler::Queue| {
         let recording = Recording::new(&context);
-        let access = all(&memory, AccessMode::Overwrite);
+        let access = Access::whole(&memory, AccessMode::Overwrite);
         recording.fill(&queue, access, &[1], &[]).unwrap();
         recording.marker(&queue, &[]).unwrap();
         for _ in 0..tasks {
             let request = NodeRequest {
-                accesses: &[all(&memory, AccessMode::ReadWrite)],
+                accesses: &[Access::whole(&memory, AccessMode::ReadWrite)],
                 ..NodeRequest::default()
             };
             let task = |raw: &[RawArgument]| {
@@ -158,7 +149,7 @@ fn a_driver_may_take_a_graph_as_one() {
         let seen = Arc::new(AtomicU64::new(0));
         let to = seen.clone();
         let request = quipu_scheduler::Request {
-            accesses: &[all(&memory, AccessMode::Read)],
+            accesses: &[Access::whole(&memory, AccessMode::Read)],
             ..quipu_scheduler::Request::default()
         };
         let look = move |raw: &[RawArgument]| {
@@ -197,7 +188,7 @@ fn a_driver_may_take_a_graph_as_one() {
     let failing = record(1, &queue);
     let recording = Recording::new(&context);
     let request = NodeRequest {
-        accesses: &[all(&memory, AccessMode::Overwrite)],
+        accesses: &[Access::whole(&memory, AccessMode::Overwrite)],
         ..NodeRequest::default()
     };
     let refused = || ErrorKind::FailedByHost {
@@ -210,7 +201,7 @@ fn a_driver_may_take_a_graph_as_one() {
     let failed = queue.launch_graph(&fails, &[], None).unwrap();
     failed.wait().unwrap_err();
     let reader = quipu_scheduler::Request {
-        accesses: &[all(&memory, AccessMode::Read)],
+        accesses: &[Access::whole(&memory, AccessMode::Read)],
         ..quipu_scheduler::Request::default()
     };
     let read = elsewhere.host_task(|_| Ok(()), &reader).unwrap();

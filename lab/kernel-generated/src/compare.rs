@@ -1,4 +1,4 @@
-//! Runs cases natively and printed, and says what differs.
+//! The comparison of cases that run natively and printed.
 
 use quipu_kernel_ir::print::Fault;
 use quipu_kernel_ir::{Dialect, ElementOrder, IndexWidth, Options, Printed};

@@ -1,4 +1,4 @@
-//! When a packet arrives that has left: one direction of a link.
+//! A lane: one direction of a link, and the times at which its packets arrive.
 
 use std::time::Duration;
 

@@ -8,6 +8,8 @@
 //! A service is of type `_quipu._tcp.local.`, and has its node's address and port. Its TXT record has `key`, the fingerprint
 //! of the node's key, and `name`, the node's name.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 use mdns_sd::{IfKind, ResolvedService, ServiceDaemon, ServiceEvent, ServiceInfo};
 use quipu_environment::DISCOVERY;
 use quipu_link::Fingerprint;

@@ -413,7 +413,6 @@ impl Compressor {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_protocol::compression::{LZ4, ZSTD};

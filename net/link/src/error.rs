@@ -105,7 +105,9 @@ pub enum LinkError {
         reason: String,
     },
     /// Time ran out.
-    #[error("'{address}' did not answer in time")]
+    #[error(
+        "'{address}' did not answer in time; check that a node serves there, and that firewalls let its port through (4760, unless the node was given another)"
+    )]
     TimedOut {
         /// The other side's address.
         address: String,

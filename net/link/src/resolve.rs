@@ -212,7 +212,6 @@ fn late(address: &str) -> LinkError {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use crate::key::Key;

@@ -1,5 +1,5 @@
 //! A node's gate and its clients, over loopback: clients that come in, clients that do not, and the answers to each.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_link::client::{Dial, key_at};
 use quipu_link::clients::Clients;

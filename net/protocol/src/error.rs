@@ -7,13 +7,13 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct WireError {
-    /// Where.
+    /// The place of the fault.
     pub place: Place,
-    /// What.
+    /// The fault.
     pub problem: Problem,
 }
 
-/// Where something was wrong.
+/// The place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In a frame's header.
@@ -34,28 +34,28 @@ impl fmt::Display for Place {
     }
 }
 
-/// What was wrong.
+/// A fault in a frame or a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// A length of a frame that no frame has.
     #[error("a frame of {length} bytes; it has 16 to {most}, in multiples of 8")]
     FrameLength {
-        /// What the header says.
+        /// The length that the header gives, in bytes.
         length: u32,
-        /// What is allowed here.
+        /// The most bytes that are allowed here.
         most: u32,
     },
     /// A kind that this version does not know.
     #[error("kind {kind:#06x} is not one of this version")]
     Kind {
-        /// What the header says.
+        /// The number of the kind in the header.
         kind: u16,
     },
     /// The frame ends within the message.
     #[error("{field} needs {needed} bytes, and {there} are left")]
     Short {
-        /// What is cut off.
+        /// The field that is cut off.
         field: &'static str,
         /// Bytes that it has.
         needed: usize,
@@ -65,19 +65,19 @@ pub enum Problem {
     /// Bytes after the message's end.
     #[error("{bytes} bytes follow its end")]
     Trailing {
-        /// How many.
+        /// The number of bytes that follow.
         bytes: usize,
     },
     /// Something has to be zero and is not.
     #[error("{field} is not zero")]
     NotZero {
-        /// What.
+        /// The field.
         field: &'static str,
     },
     /// A number that stands for nothing.
     #[error("{field} is {value}, which stands for nothing")]
     Unknown {
-        /// Of what.
+        /// The field with this number.
         field: &'static str,
         /// The number.
         value: u64,
@@ -85,7 +85,7 @@ pub enum Problem {
     /// A number, or a count, out of its bounds.
     #[error("{field} is {value}; it is {least} to {most}")]
     Bounds {
-        /// Of what.
+        /// The field with this number.
         field: &'static str,
         /// The number.
         value: u64,
@@ -97,7 +97,7 @@ pub enum Problem {
     /// A text that is not UTF-8, or has characters in it that control a terminal.
     #[error("{field} is not a text: UTF-8 without control characters but line feeds and tabs")]
     Text {
-        /// What.
+        /// The field.
         field: &'static str,
     },
     /// A rule that concerns several fields.

@@ -89,37 +89,37 @@ macro_rules! kinds {
 kinds! {
     /// A client's first message.
     Hello = 0x01, "hello", Client, Any;
-    /// A node's answer.
+    /// A node's answer to a hello: the session's terms.
     Welcome = 0x02, "welcome", Node, Any;
-    /// A node's other answer.
+    /// A node's answer to a hello that it turns down, with the reason.
     Refuse = 0x03, "refuse", Node, Any;
-    /// What was received.
+    /// The number of the last message that was received.
     Acknowledge = 0x04, "acknowledge", Both, Any;
-    /// Asks for an answer.
+    /// A request for a pong.
     Ping = 0x05, "ping", Both, Any;
-    /// The answer.
+    /// The answer to a ping.
     Pong = 0x06, "pong", Both, Any;
     /// The last message of a connection.
     Goodbye = 0x07, "goodbye", Both, Any;
-    /// A client asks to be enrolled.
+    /// A client's request to be enrolled.
     Enrol = 0x08, "enrol", Client, Any;
-    /// It is.
+    /// The answer to a client that is enrolled now.
     Enrolled = 0x09, "enrolled", Node, Any;
-    /// Asks how a node is.
+    /// A request for a node's status.
     StatusRequest = 0x0a, "status request", Client, Any;
-    /// How it is.
+    /// A node's status.
     Status = 0x0b, "status", Node, Any;
     /// One of a node's devices.
     Device = 0x0c, "device", Node, Any;
-    /// Where a new session is.
+    /// The address of a new session.
     Redirect = 0x0d, "redirect", Node, Any;
     /// The first message from node to node.
     Ticket = 0x0e, "ticket", Client, Any;
-    /// The answer.
+    /// The answer to a ticket that is good.
     Admitted = 0x0f, "admitted", Node, Any;
-    /// What there is to do on a device.
+    /// The load of a device.
     Load = 0x10, "load", Node, Any;
-    /// What goes over the connections of a client's sessions.
+    /// The traffic on the connections of a client's sessions.
     Links = 0x11, "links", Node, Any;
     /// A new buffer.
     CreateBuffer = 0x20, "create buffer", Client, Command;
@@ -141,43 +141,43 @@ kinds! {
     Write = 0x34, "write", Client, Command;
     /// A read of bytes for a client.
     Read = 0x35, "read", Client, Command;
-    /// A read of what is in use.
+    /// A read of the bytes of a buffer that are in use.
     ReadContent = 0x36, "read content", Client, Command;
-    /// How much of a command's buffers is in use.
+    /// The sizes of the parts of a command's buffers that are in use.
     ContentSizes = 0x37, "content sizes", Client, Command;
     /// An event that somebody else brings about.
     Placeholder = 0x38, "placeholder", Client, Command;
-    /// It has come about.
+    /// The end of a placeholder's event.
     Resolve = 0x39, "resolve", Client, Command;
-    /// A command is not to be run.
+    /// A request not to run a command.
     Cancel = 0x3a, "cancel", Client, Command;
-    /// A program is read, and its kernels are told.
+    /// A request to read a program and to describe its kernels.
     Describe = 0x3b, "describe", Client, Command;
     /// Commands that have succeeded.
     Completed = 0x50, "completed", Node, Command;
-    /// Commands that have succeeded, and when.
+    /// Commands that have succeeded, with their times.
     Profiled = 0x51, "profiled", Node, Command;
     /// A command that has failed.
     Failed = 0x52, "failed", Node, Command;
-    /// What a read gave.
+    /// The bytes of a read.
     ReadBytes = 0x53, "read bytes", Node, Command;
     /// A device is lost.
     DeviceLost = 0x54, "device lost", Node, Command;
-    /// How much of a read is in use.
+    /// The number of bytes of a read that are in use.
     Content = 0x55, "content", Node, Command;
-    /// Commands that have succeeded, when, and where.
+    /// Commands that have succeeded, with their times and devices.
     Ran = 0x56, "ran", Node, Command;
-    /// A part of what a compiler says of a program.
+    /// A part of a compiler's log of a program.
     BuildLog = 0x57, "build log", Node, Command;
     /// A kernel of a program.
     KernelDescription = 0x58, "kernel description", Node, Command;
     /// A parameter of a program's kernel.
     ParameterDescription = 0x59, "parameter description", Node, Command;
-    /// What kernels have printed.
+    /// Text that kernels have printed.
     Printed = 0x5a, "printed", Node, Command;
     /// A part of a transfer.
     Chunk = 0x70, "chunk", Both, Bulk;
-    /// What follows of a transfer is zeros.
+    /// The rest of a transfer, which is zeros.
     Rest = 0x71, "rest", Both, Bulk;
     /// A connection to another node.
     Peer = 0x80, "peer", Client, Command;

@@ -6,6 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`frame`] | headers, kinds, where one frame ends and the next begins |
+//! | `layout` | the fixed parts of frames and messages |
 //! | [`reader`] | frames from a stream that comes in pieces |
 //! | [`batch`] | frames to a stream, many at a time |
 //! | [`compression`] | messages that are compressed |

@@ -1,5 +1,5 @@
 //! Compressed messages: what was packed is unpacked, and what would take more room than a message may have is refused.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu_protocol::batch::Batch;
 use quipu_protocol::compression::{Codec, Packer, Unpacker};

@@ -2,7 +2,7 @@
 //! what it takes must be written again just as it came: nothing that is decoded has two forms.
 //!
 //! The long form: `QUIPU_FUZZ_ROUNDS=10000000 cargo test --release -p quipu-protocol --test fuzz -- --ignored`.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! The exact bytes of one message of each kind, as `golden.txt` has them: they were written down from `docs/wire.md` and
 //! not by this crate. A change of them is a change of the protocol.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

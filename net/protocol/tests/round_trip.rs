@@ -1,5 +1,5 @@
 //! What is encoded is decoded as it was, whole or in pieces; what must not be sent is not encoded.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod support;
 

@@ -6,13 +6,13 @@
 //! 3. A part hides the devices that are found without the sandbox and not within that part.
 
 use super::{Extra, Options, platform};
+use crate::commands::print;
 use crate::error::CommandError;
 use quipu_cli::escape;
 use quipu_node::Restriction;
 use quipu_node::limits::Limits;
 use quipu_node::process::{Trial, enter_trial, trials};
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 /// The beginning of a line about a device.
 const DEVICE: &str = "device ";
@@ -53,8 +53,7 @@ pub(crate) fn run_trial(options: &TrialOptions) -> Result<(), CommandError> {
         let reason = one_line(&driver.error.to_string());
         let _ = writeln!(text, "{DRIVER}{}: {reason}", driver.driver);
     }
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    print(&text)
 }
 
 fn one_line(text: &str) -> String {
@@ -140,7 +139,7 @@ pub(super) fn check(options: &Options) -> Result<(), CommandError> {
     let trials = trials(&spawn).map_err(CommandError::Session)?;
     let found: Vec<Found> = trials.iter().map(Found::of).collect();
     let (text, whole) = verdict(&found);
-    io::stdout().lock().write_all(text.as_bytes())?;
+    print(&text)?;
     match whole {
         true => Ok(()),
         false => Err(CommandError::Sandbox),

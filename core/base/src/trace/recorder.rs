@@ -7,13 +7,14 @@ use super::error::TraceError;
 use super::flow::Flows;
 use super::format::{self, QUEUE_ROWS};
 use super::record::{CommandRecord, Detour, NodeClock};
+use crate::sync::lock;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The number of blocks. Threads take them in turn: up to this many never meet in one.
 const BLOCKS: usize = 64;
@@ -91,11 +92,6 @@ fn own_block() -> usize {
         }
         own.get()
     })
-}
-
-/// A panic elsewhere does not make these data wrong: every change to them is complete before anything can panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Recorder {

@@ -1,7 +1,7 @@
 //! The waits of a command under construction: gathered, counted, registered.
 
+use super::super::Place;
 use super::super::progress::Watcher;
-use super::super::{Place, lock};
 use super::marker;
 use crate::command::slot::{Glance, INLINE_EDGES, OverflowEdge, Slot};
 use crate::command::{Command, EventId, dispatch, notify_each, poison};
@@ -13,6 +13,7 @@ use crate::memory::owner::Failures;
 use crate::memory::tracker::Recorder;
 use crate::notify::{Closed, Tag};
 use crate::state::{MAX_WAITS, POISONED, Resolved, WANT_EACH};
+use crate::sync::lock;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::ptr::NonNull;
@@ -56,7 +57,7 @@ pub(super) struct Rare<'a> {
     /// Helpers that were made meanwhile and are ready: handed over after the
     /// trackers are unlocked.
     pub(super) ready: Vec<Command>,
-    /// The queue was marked as dirty, and there are watchers: it is flushed after the trackers are unlocked.
+    /// The queue was marked as dirty, and there are flush demands: it is flushed after the trackers are unlocked.
     pub(super) flushes: bool,
     /// Waits that were over when they were to be registered, and that a driver
     /// wants to hear of.

@@ -1,8 +1,8 @@
 //! Injectors: lists of tasks from outside the pool's workers.
 
+use super::Task;
 use super::deque::{CAPACITY, Deque};
-use super::{Task, lock};
-use quipu_scheduler::sync::{AtomicU64, Mutex, Ordering};
+use quipu_scheduler::sync::{AtomicU64, Mutex, Ordering, lock};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;

@@ -77,6 +77,7 @@ use injector::Injector;
 use invitation::Invitation;
 use quipu_scheduler::event::Waiter;
 use quipu_scheduler::queue::route_to;
+use quipu_scheduler::sync::lock;
 use quipu_scheduler::{Command, Kind, Priority, error};
 use quipu_threads::UsualArithmetic;
 pub(crate) use sleep::MAX_WORKERS;
@@ -87,7 +88,7 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use threads::WorkerThreads;
 use worker::Worker;
 
@@ -193,10 +194,6 @@ impl Task {
             Self::Ticket(ticket) => ticket.split.device,
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One of the pool's devices: its workers, and the tasks that were handed in for it.

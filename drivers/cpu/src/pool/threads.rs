@@ -15,9 +15,10 @@
 //! ends.
 
 use super::worker::Worker;
-use super::{MAX_WORKERS, Pool, lock};
+use super::{MAX_WORKERS, Pool};
 use quipu_scheduler::error::{ErrorKind, Result};
 use quipu_scheduler::process::or_end;
+use quipu_scheduler::sync::lock;
 use quipu_threads::Start;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

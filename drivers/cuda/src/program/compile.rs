@@ -256,7 +256,7 @@ fn look_up(device: &Device, compiled: &mut Compiled) -> Called<()> {
     let function = compiled.function;
     let ask = |which| {
         let mut value: c_int = 0;
-        // SAFETY: asks only.
+        // SAFETY: the function belongs to the loaded module, and the call writes one number into `value`.
         let code = unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) };
         named("cuFuncGetAttribute", code).map(|()| u64::try_from(value).unwrap_or(0))
     };
@@ -284,7 +284,7 @@ fn fitting_threads(function: CUfunction, most: u64) -> Called<(u64, u64)> {
     let mut best = (0, 0, most);
     for threads in (WARP..=most).step_by(WARP as usize) {
         let mut blocks: c_int = 0;
-        // SAFETY: asks only.
+        // SAFETY: the caller's function is of a loaded module, and the call writes one number into `blocks`.
         let code = unsafe {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &raw mut blocks,

@@ -165,7 +165,7 @@ struct Program<'a> {
 impl Program<'_> {
     fn get(&self, what: &Get) -> Option<Vec<u8>> {
         let mut size = 0;
-        // SAFETY: asks only.
+        // SAFETY: `self` owns the program, and the call writes one number into `size`.
         if unsafe { (what.size)(self.object, &raw mut size) } != 0 || size == 0 {
             return None;
         }
@@ -289,7 +289,7 @@ fn begin(library: Library) -> Result<Nvrtc, libloading::Error> {
         },
     };
     let (mut major, mut minor, mut count) = (0, 0, 0);
-    // SAFETY: asks only.
+    // SAFETY: the functions have these types in NVRTC. They write one number into each local variable.
     unsafe {
         (functions.version)(&raw mut major, &raw mut minor);
         (functions.architectures)(&raw mut count);

@@ -25,11 +25,12 @@ use super::wakeup::{Call, Due, LOOK, Listener, Need, Wake, Wakeup};
 use crate::vendor::{Failure, Status, Vendor};
 use quipu_scheduler::event::will_poll;
 use quipu_scheduler::panics::quietly;
+use quipu_scheduler::sync::lock;
 use quipu_scheduler::{Command, clock};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// The time for which a thread looks before it sleeps: longer than waking it takes.
@@ -51,8 +52,8 @@ const LONG_NAP_NS: u64 = 100_000;
 /// The longest sleep in any case.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
-/// A thread that polls looks away for one in so many parts of the time that it has looked in vain, because others want
-/// the library's locks, and the core's other half. The next constant limits that time.
+/// A thread that polls pauses for one in so many parts of the time that it has polled in vain. Other threads want the
+/// library's locks, and the core's other hyperthread. The next constant limits that time.
 const AWAY: u64 = 1024;
 /// See there.
 const LONGEST_AWAY_NS: u64 = 4_000;
@@ -252,10 +253,6 @@ fn grown<T: Default>(list: &mut Vec<T>, number: usize) -> &mut T {
     &mut list[number]
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<V: Vendor> Completions<V> {
     /// The wakeup of the drain thread.
     pub(crate) fn wakeup(&self) -> Arc<Wakeup> {
@@ -266,7 +263,7 @@ impl<V: Vendor> Completions<V> {
     pub(super) fn watch(&self, watched: impl IntoIterator<Item = Watched<V>>) {
         let (mut count, mut polled, mut seen_to) = (0, 0, None);
         {
-            let mut fresh = locked(&self.fresh);
+            let mut fresh = lock(&self.fresh);
             fresh.extend(watched.into_iter().inspect(|watched| {
                 count += 1;
                 polled += usize::from(watched.polled);
@@ -366,7 +363,7 @@ impl<V: Vendor> Completions<V> {
     /// Looks at commands in flight, even if another thread does, whose look may have come too early; true if one has
     /// ended.
     pub(super) fn poll_again(&self, vendor: &V) -> bool {
-        self.look(vendor, locked(&self.lines))
+        self.look(vendor, lock(&self.lines))
     }
 
     /// As [`poll`](Completions::poll), for the drain thread: not while polling is suspended.
@@ -383,7 +380,7 @@ impl<V: Vendor> Completions<V> {
     /// Keeps the drain thread from polling from now on: when this returns, it is not just at it.
     pub(super) fn suspend(&self) {
         self.suspended.fetch_add(1, Ordering::SeqCst);
-        drop(locked(&self.lines));
+        drop(lock(&self.lines));
         // Nor does it look at commands that no device was asked to call for because they are brief.
         self.unarmed.store(true, Ordering::Relaxed);
         self.nudge();
@@ -453,7 +450,7 @@ impl<V: Vendor> Completions<V> {
             notice.seen = seen;
         }
         // Before the lock is given up: a thread that finds nothing in flight finds all of it noted.
-        locked(&self.notices).append(&mut ended.notices);
+        lock(&self.notices).append(&mut ended.notices);
         self.noted.store(true, Ordering::Release);
         self.unarmed.store(true, Ordering::Relaxed);
         self.polled.fetch_sub(ended.polled, Ordering::Relaxed);
@@ -472,7 +469,7 @@ impl<V: Vendor> Completions<V> {
         if !self.is_fresh.load(Ordering::Relaxed) {
             return false;
         }
-        let mut fresh = locked(&self.fresh);
+        let mut fresh = lock(&self.fresh);
         self.is_fresh.store(false, Ordering::Relaxed);
         for watched in fresh.drain(..) {
             let of_device = grown(lines, watched.device);
@@ -508,7 +505,7 @@ impl<V: Vendor> Completions<V> {
 
     /// Has the drain thread woken when the oldest command of each line ends, unless it is polled for, or known to be brief.
     pub(super) fn arm(&self, vendor: &V) {
-        let mut lines = locked(&self.lines);
+        let mut lines = lock(&self.lines);
         // While the user polls, this thread looks at no command that no device was asked to call
         // for.
         let looks = !self.is_suspended();
@@ -547,7 +544,7 @@ impl<V: Vendor> Completions<V> {
         if !self.has_notices() {
             return Notices::new();
         }
-        let mut notices = locked(&self.notices);
+        let mut notices = lock(&self.notices);
         self.noted.store(false, Ordering::Relaxed);
         std::mem::take(&mut *notices)
     }

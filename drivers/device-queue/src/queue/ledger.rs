@@ -1,6 +1,7 @@
-//! The commands that the driver has been told of and that are not over (the last ones once they are taken over from the
-//! [inbox](super::inbox)): the waits and the place of each, and the jobs to be done next. Bookkeeping only: nothing here
-//! calls the core or a library, and nothing blocks.
+//! The ledger: all commands of the driver that are not over, with the waits and the state of each, and the next jobs.
+//!
+//! Commands come from the [inbox](super::inbox). The ledger only keeps books: it calls neither the core nor a library, and
+//! never blocks.
 //!
 //! ```text
 //!  Held ──(eligible, credit)──▶ Leaving ──▶ Away ──(noted)──▶ Over ──(Ready)──▶ finished, forgotten

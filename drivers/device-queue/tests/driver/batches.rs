@@ -49,17 +49,8 @@ fn each(test: impl Fn(&Rig)) {
     }
 }
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 fn fold(queue: &Queue, memory: &MemoryRef, number: u64, waits: &[Event]) -> Event {
-    let accesses = [all(memory, AccessMode::ReadWrite)];
+    let accesses = [Access::whole(memory, AccessMode::ReadWrite)];
     let label = format!("fold {number}");
     let request = Request {
         accesses: &accesses,
@@ -97,7 +88,7 @@ impl Rig {
         let mut bytes = [0xee_u8; 8];
         // SAFETY: the bytes are there until the read is over, and nobody else looks.
         let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-        let access = all(memory, AccessMode::Read);
+        let access = Access::whole(memory, AccessMode::Read);
         self.queue.read(access, host, 8, &[], &[])?.wait()?;
         Ok(u64::from_le_bytes(bytes))
     }
@@ -221,7 +212,7 @@ fn the_first_of_a_batch_end_before_its_last() {
         let memory = rig.memory(8);
         let fill = rig
             .queue
-            .fill(all(&memory, AccessMode::Overwrite), &[0], &[]);
+            .fill(Access::whole(&memory, AccessMode::Overwrite), &[0], &[]);
         fill.unwrap().wait().unwrap();
         let count = FEWEST as u64;
         let leave = |from: u64| {
@@ -264,7 +255,7 @@ fn a_batch_of_which_some_are_over_may_still_make_room() {
         let memory = rig.memory(8);
         let fill = rig
             .queue
-            .fill(all(&memory, AccessMode::Overwrite), &[0], &[]);
+            .fill(Access::whole(&memory, AccessMode::Overwrite), &[0], &[]);
         fill.unwrap().wait().unwrap();
         let gate = UserEvent::new();
         let events = rig.folds(&memory, FEWEST as u64, &gate);
@@ -310,7 +301,7 @@ fn what_fails_in_a_batch_says_so() {
                 let length = if number % 2 == 0 { 8 } else { 4 };
                 let accesses = [Access {
                     length,
-                    ..all(memory, AccessMode::ReadWrite)
+                    ..Access::whole(memory, AccessMode::ReadWrite)
                 }];
                 let request = Request {
                     accesses: &accesses,

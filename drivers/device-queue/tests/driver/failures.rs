@@ -13,23 +13,17 @@ use std::sync::Arc;
 
 const CELLS: u64 = 8;
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 fn fill(queue: &Queue, memory: &MemoryRef, byte: u8, waits: &[Event]) -> Event {
     queue
-        .fill(all(memory, AccessMode::Overwrite), &[byte], waits)
+        .fill(Access::whole(memory, AccessMode::Overwrite), &[byte], waits)
         .unwrap()
 }
 
 fn copy(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
-    let (from, to) = (all(from, AccessMode::Read), all(to, AccessMode::Overwrite));
+    let (from, to) = (
+        Access::whole(from, AccessMode::Read),
+        Access::whole(to, AccessMode::Overwrite),
+    );
     let length = from.length;
     queue.copy(from, to, length, &[], &[]).unwrap()
 }
@@ -41,7 +35,10 @@ fn copy_rows(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
 
 /// The same, after these.
 fn copy_rows_after(queue: &Queue, from: &MemoryRef, to: &MemoryRef, waits: &[Event]) -> Event {
-    let (from, to) = (all(from, AccessMode::Read), all(to, AccessMode::ReadWrite));
+    let (from, to) = (
+        Access::whole(from, AccessMode::Read),
+        Access::whole(to, AccessMode::ReadWrite),
+    );
     let step = quipu_scheduler::operation::Step {
         count: CELLS,
         source_stride: 4,
@@ -54,7 +51,7 @@ fn read(queue: &Queue, memory: &MemoryRef) -> Result<Vec<u8>> {
     let mut bytes = vec![0xee; memory.size() as usize];
     // SAFETY: the bytes are there until the read is over, and nobody else looks.
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-    let access = all(memory, AccessMode::Read);
+    let access = Access::whole(memory, AccessMode::Read);
     queue.read(access, host, memory.size(), &[], &[])?.wait()?;
     Ok(bytes)
 }
@@ -325,7 +322,7 @@ fn what_comes_behind_a_command_that_finds_its_device_lost_fails_as_well() {
 fn fold(queue: &Queue, memory: &MemoryRef, number: u64) -> Event {
     let accesses = [Access {
         length: 8,
-        ..all(memory, AccessMode::ReadWrite)
+        ..Access::whole(memory, AccessMode::ReadWrite)
     }];
     let request = quipu_scheduler::Request {
         accesses: &accesses,
@@ -365,7 +362,7 @@ fn a_kernel_that_faults_fails_and_its_device_is_lost_in_words_while_others_live_
         // In words, to whoever asks or tries.
         let lost = rig.devices[0].lost().unwrap().to_string();
         assert!(lost.contains("fake 0") && lost.contains("Lost"), "{lost}");
-        let access = all(&y, AccessMode::Overwrite);
+        let access = Access::whole(&y, AccessMode::Overwrite);
         let refused = rig.queue.fill(access, &[1], &[]).unwrap_err();
         assert_eq!(refused.to_string(), lost);
         // Bytes that were only there are gone, with the reason; the rest lives on.
@@ -416,7 +413,7 @@ fn copies_of_the_hosts_that_fail_fail_their_task() {
             .host_task(
                 |_: &[quipu_scheduler::RawArgument]| Ok(()),
                 &quipu_scheduler::Request {
-                    accesses: &[all(&x, AccessMode::ReadWrite)],
+                    accesses: &[Access::whole(&x, AccessMode::ReadWrite)],
                     ..quipu_scheduler::Request::default()
                 },
             )

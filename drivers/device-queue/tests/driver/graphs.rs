@@ -12,15 +12,6 @@ use quipu_scheduler::{
 };
 use std::sync::Arc;
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 struct Rig {
     devices: Vec<Device>,
     context: Context,
@@ -64,7 +55,7 @@ impl Rig {
     }
 
     fn fill(&self, memory: &MemoryRef, byte: u8) -> Event {
-        let access = all(memory, AccessMode::Overwrite);
+        let access = Access::whole(memory, AccessMode::Overwrite);
         self.queue.fill(access, &[byte], &[]).unwrap()
     }
 
@@ -72,7 +63,7 @@ impl Rig {
         let mut bytes = [0xee_u8; 8];
         // SAFETY: the bytes are there until the read is over, and nobody else looks.
         let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-        let access = all(memory, AccessMode::Read);
+        let access = Access::whole(memory, AccessMode::Read);
         self.queue.read(access, host, 8, &[], &[])?.wait()?;
         Ok(u64::from_le_bytes(bytes))
     }
@@ -81,7 +72,7 @@ impl Rig {
 fn fold(recording: &Recording, queue: &Queue, memory: &MemoryRef, number: u64) {
     let label = format!("fold {number}");
     let request = NodeRequest {
-        accesses: &[all(memory, AccessMode::ReadWrite)],
+        accesses: &[Access::whole(memory, AccessMode::ReadWrite)],
         label: Some(&label),
         ..NodeRequest::default()
     };
@@ -241,7 +232,7 @@ fn graphs_that_a_device_cannot_be_given_whole_are_played() {
         // SAFETY: the bytes outlive the graph.
         let bytes = unsafe { HostMemory::new(host.as_mut_ptr(), host.len(), None) };
         let recording = Recording::new(&rig.context);
-        let access = all(&memory, AccessMode::Overwrite);
+        let access = Access::whole(&memory, AccessMode::Overwrite);
         // SAFETY: as above, and they do not change.
         unsafe { recording.write(&rig.queue, bytes, access, 8, &[], &[]) }.unwrap();
         fold(&recording, &rig.queue, &memory, 1);

@@ -1,6 +1,6 @@
 //! The common part of the drivers over vendors' libraries, over a library that exists only here. One program, as all of
 //! these are made of the same generic code.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod batches;
 mod conformance;

@@ -24,10 +24,6 @@ fn part(memory: &MemoryRef, offset: u64, length: u64, mode: AccessMode) -> Acces
     }
 }
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    part(memory, 0, memory.size(), mode)
-}
-
 struct Rig {
     devices: Vec<Device>,
     context: Context,
@@ -63,7 +59,7 @@ fn each(test: impl Fn(&Rig)) {
 
 fn fill(queue: &Queue, memory: &MemoryRef, byte: u8, waits: &[Event]) -> Event {
     queue
-        .fill(all(memory, AccessMode::Overwrite), &[byte], waits)
+        .fill(Access::whole(memory, AccessMode::Overwrite), &[byte], waits)
         .unwrap()
 }
 
@@ -71,7 +67,7 @@ fn read(queue: &Queue, memory: &MemoryRef) -> Result<Vec<u8>> {
     let mut bytes = vec![0xee; memory.size() as usize];
     // SAFETY: the bytes are there until the read is over, and nobody else looks.
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-    let access = all(memory, AccessMode::Read);
+    let access = Access::whole(memory, AccessMode::Read);
     queue.read(access, host, memory.size(), &[], &[])?.wait()?;
     Ok(bytes)
 }
@@ -106,7 +102,10 @@ impl Rig {
     fn add_one(&self, from: &MemoryRef, to: &MemoryRef) -> (Event, Arc<AtomicUsize>) {
         let called = Arc::new(AtomicUsize::new(0));
         let calls = called.clone();
-        let accesses = [all(from, AccessMode::Read), all(to, AccessMode::Overwrite)];
+        let accesses = [
+            Access::whole(from, AccessMode::Read),
+            Access::whole(to, AccessMode::Overwrite),
+        ];
         let event = self.native(&accesses, &[], move |queue, memories| {
             calls.fetch_add(1, Ordering::SeqCst);
             put_add_one(queue, &memories);
@@ -118,7 +117,7 @@ impl Rig {
     /// A host task that fails, and is to write this.
     fn failing_task(&self, memory: &MemoryRef) -> Event {
         let request = Request {
-            accesses: &[all(memory, AccessMode::ReadWrite)],
+            accesses: &[Access::whole(memory, AccessMode::ReadWrite)],
             ..Request::default()
         };
         let refused = || ErrorKind::FailedByHost {
@@ -230,7 +229,10 @@ fn it_is_called_while_what_comes_before_is_on_the_device() {
         rig.faults.hold(true);
         let before = fill(&rig.queue, &x, 5, &[]);
         let (tell, told) = mpsc::channel();
-        let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite)];
+        let accesses = [
+            Access::whole(&x, AccessMode::Read),
+            Access::whole(&y, AccessMode::Overwrite),
+        ];
         let event = rig.native(&accesses, &[], move |queue, memories| {
             put_add_one(queue, &memories);
             tell.send(()).unwrap();
@@ -262,7 +264,10 @@ fn an_error_or_a_panic_fails_the_command_after_what_is_there_has_run() {
         each(|rig| {
             let (x, y, z, w) = (rig.used(1), rig.used(2), rig.used(3), rig.used(4));
             let (tell, told) = mpsc::channel();
-            let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite)];
+            let accesses = [
+                Access::whole(&x, AccessMode::Read),
+                Access::whole(&y, AccessMode::Overwrite),
+            ];
             let event = rig.native(&accesses, &[], move |queue, memories| {
                 put_add_one(queue, &memories);
                 queue.put(move || tell.send(()).unwrap());
@@ -311,7 +316,10 @@ fn a_cancelled_one_is_not_called() {
         let gate = UserEvent::new();
         let calls = Arc::new(AtomicUsize::new(0));
         let called = calls.clone();
-        let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::ReadWrite)];
+        let accesses = [
+            Access::whole(&x, AccessMode::Read),
+            Access::whole(&y, AccessMode::ReadWrite),
+        ];
         let event = rig.native(&accesses, &[gate.event().clone()], move |_, _| {
             called.fetch_add(1, Ordering::SeqCst);
             Ok(())
@@ -333,7 +341,10 @@ fn one_that_is_called_goes_on_when_it_is_cancelled() {
         let (x, y) = (rig.used(1), rig.used(2));
         rig.faults.hold(true);
         let (tell, told) = mpsc::channel();
-        let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite)];
+        let accesses = [
+            Access::whole(&x, AccessMode::Read),
+            Access::whole(&y, AccessMode::Overwrite),
+        ];
         let event = rig.native(&accesses, &[], move |queue, memories| {
             put_add_one(queue, &memories);
             tell.send(()).unwrap();
@@ -398,7 +409,10 @@ fn one_whose_wait_fails_on_the_device_is_not_called_again() {
         let (x, y, z) = (rig.used(1), rig.used(2), rig.used(3));
         rig.faults.hold(true);
         // It reads the bytes that the native one is to write, which is only an order.
-        let accesses = (all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite));
+        let accesses = (
+            Access::whole(&x, AccessMode::Read),
+            Access::whole(&y, AccessMode::Overwrite),
+        );
         let before = rig
             .queue
             .copy(accesses.0, accesses.1, BYTES, &[], &[])
@@ -426,7 +440,10 @@ fn a_closure_may_enqueue_and_is_told_that_it_must_not_wait() {
         let (x, y, z) = (rig.used(1), rig.used(2), rig.used(3));
         let (tell, told) = mpsc::channel();
         let queue = rig.queue.clone();
-        let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite)];
+        let accesses = [
+            Access::whole(&x, AccessMode::Read),
+            Access::whole(&y, AccessMode::Overwrite),
+        ];
         let later = z.clone();
         let event = rig.native(&accesses, &[], move |native, memories| {
             put_add_one(native, &memories);
@@ -538,7 +555,10 @@ fn one_way_ones_run_and_fail_what_reads_what_they_were_to_write() {
     each(|rig| {
         let (x, y) = (rig.used(1), rig.used(2));
         let post = |fails: bool| {
-            let accesses = [all(&x, AccessMode::Read), all(&y, AccessMode::Overwrite)];
+            let accesses = [
+                Access::whole(&x, AccessMode::Read),
+                Access::whole(&y, AccessMode::Overwrite),
+            ];
             let request = Request {
                 accesses: &accesses,
                 ..Request::default()

@@ -25,10 +25,6 @@ fn part(memory: &MemoryRef, offset: u64, length: u64, mode: AccessMode) -> Acces
     }
 }
 
-fn all(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    part(memory, 0, memory.size(), mode)
-}
-
 fn request<'a>(accesses: &'a [Access<'a>], waits: &'a [Event]) -> Request<'a> {
     Request {
         accesses,
@@ -80,7 +76,7 @@ fn each(test: impl Fn(&Rig)) {
 }
 
 fn fill(queue: &Queue, memory: &MemoryRef, byte: u8, waits: &[Event]) -> Event {
-    let access = all(memory, AccessMode::Overwrite);
+    let access = Access::whole(memory, AccessMode::Overwrite);
     queue.fill(access, &[byte], waits).unwrap()
 }
 
@@ -91,7 +87,10 @@ fn step(byte: u8) -> u8 {
 
 /// From one to the other, or where it is, by a thread of the host.
 fn task(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
-    let accesses = [all(from, AccessMode::Read), all(to, AccessMode::Overwrite)];
+    let accesses = [
+        Access::whole(from, AccessMode::Read),
+        Access::whole(to, AccessMode::Overwrite),
+    ];
     let run = |arguments: &[RawArgument]| {
         let [from, to] = [arguments[0], arguments[1]];
         for at in 0..from.length {
@@ -105,7 +104,10 @@ fn task(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
 
 /// The same, by parts that a closure puts there.
 fn native(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
-    let accesses = [all(from, AccessMode::Read), all(to, AccessMode::Overwrite)];
+    let accesses = [
+        Access::whole(from, AccessMode::Read),
+        Access::whole(to, AccessMode::Overwrite),
+    ];
     let call = |queue: &FakeQueue, memories: Vec<FakeMemory>| {
         let [from, to] = [memories[0], memories[1]];
         queue.put(move || {
@@ -121,7 +123,10 @@ fn native(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
 }
 
 fn copy(queue: &Queue, from: &MemoryRef, to: &MemoryRef) -> Event {
-    let (from, to) = (all(from, AccessMode::Read), all(to, AccessMode::Overwrite));
+    let (from, to) = (
+        Access::whole(from, AccessMode::Read),
+        Access::whole(to, AccessMode::Overwrite),
+    );
     queue.copy(from, to, from.length, &[], &[]).unwrap()
 }
 
@@ -143,7 +148,7 @@ fn write(queue: &Queue, memory: &MemoryRef, byte: u8) -> Event {
     let (pointer, length) = (bytes.as_ptr().cast_mut(), bytes.len());
     // SAFETY: kept until the write is over, and only read.
     let host = unsafe { HostMemory::new(pointer, length, Some(bytes)) };
-    let access = all(memory, AccessMode::Overwrite);
+    let access = Access::whole(memory, AccessMode::Overwrite);
     queue.write(host, access, memory.size(), &[], &[]).unwrap()
 }
 
@@ -151,7 +156,7 @@ fn read(queue: &Queue, memory: &MemoryRef) -> Result<Vec<u8>> {
     let mut bytes = vec![0xee; memory.size() as usize];
     // SAFETY: the bytes are there until the read is over, and nobody else looks.
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
-    let access = all(memory, AccessMode::Read);
+    let access = Access::whole(memory, AccessMode::Read);
     queue.read(access, host, memory.size(), &[], &[])?.wait()?;
     Ok(bytes)
 }
@@ -268,7 +273,10 @@ fn one_command_that_needs_more_than_there_is_fails_with_sizes() {
         for buffer in &buffers {
             fill(&rig.queues[0], buffer, 5, &[]);
         }
-        let accesses: Vec<Access<'_>> = buffers.iter().map(|b| all(b, AccessMode::Read)).collect();
+        let accesses: Vec<Access<'_>> = buffers
+            .iter()
+            .map(|b| Access::whole(b, AccessMode::Read))
+            .collect();
         let call = NativeEnqueue::new(|_: &FakeQueue, _| Ok(()));
         // SAFETY: it does nothing.
         let native = unsafe { rig.queues[0].native_enqueue(call, &request(&accesses, &[])) };
@@ -321,7 +329,7 @@ fn a_host_task_that_waits_for_what_lacks_its_memory_hears_of_that() {
         let theirs = rig.context.memory(MEMORY / 2).unwrap();
         let (give, given) = mpsc::channel::<Event>();
         let (tell, told) = mpsc::channel();
-        let accesses = [all(&mine, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(&mine, AccessMode::ReadWrite)];
         let wait = move |_: &[RawArgument]| {
             tell.send(given.recv().unwrap().wait()).unwrap();
             Ok(())

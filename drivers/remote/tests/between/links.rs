@@ -100,8 +100,11 @@ fn both_ends_of_a_link_are_told_and_how_it_is() {
         // By which who asks both finds the other end.
         assert_eq!(end.key, link(other, LinkKind::Commands).key);
     }
-    let [_, between] = near.node.links()();
-    assert!(between.states[0] > 0 && between.sent >= SIZE, "{between:?}");
+    let between = near.node.links()().nodes;
+    assert!(
+        between.states.connected > 0 && between.sent >= SIZE,
+        "{between:?}"
+    );
 
     // Its client comes back, on both streams.
     let before = link(near, LinkKind::Commands);

@@ -1,7 +1,7 @@
 //! Connections that are lost for good at random moments of random graphs: nothing hangs, every command ends, what fails says which
 //! node is lost, devices elsewhere go on, and the node keeps nothing.
 
-use crate::support::lossy::{Host, Seen, access, graph, names_the_node};
+use crate::support::lossy::{Host, Seen, graph, names_the_node};
 use crate::support::pair::Pair;
 use crate::support::relay::Held;
 #[cfg(target_os = "linux")]
@@ -13,7 +13,7 @@ use quipu_driver_remote::RemoteDriver;
 use quipu_link::timer::ManualTimer;
 use quipu_node::Limits;
 use quipu_scheduler::{
-    AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,14 +150,14 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     gone.set_label("the only one");
     for memory in [&gone, &kept] {
         there
-            .fill(access(memory, AccessMode::Overwrite), &[7], &[])
+            .fill(Access::whole(memory, AccessMode::Overwrite), &[7], &[])
             .unwrap()
             .wait()
             .unwrap();
     }
     let read = |memory: &MemoryRef, host: &mut Host| {
         let event = here.read(
-            access(memory, AccessMode::Read),
+            Access::whole(memory, AccessMode::Read),
             host.memory(),
             64,
             &[],
@@ -169,14 +169,14 @@ fn buffers_whose_only_copy_was_there_are_lost_and_others_are_not() {
     read(&kept, &mut host).unwrap();
     remote.vendor().cut();
     // The first command after it learns of it.
-    let after = there.fill(access(&kept, AccessMode::Overwrite), &[9], &[]);
+    let after = there.fill(Access::whole(&kept, AccessMode::Overwrite), &[9], &[]);
     let error = after.and_then(|event| event.wait()).unwrap_err();
     assert!(names_the_node(&error), "{error}");
     let error = read(&gone, &mut host).unwrap_err();
     assert!(names_the_node(&error), "{error}");
     assert!(error.to_string().contains("'the only one'"), "{error}");
     // Its user wrote it again, as a whole.
-    here.fill(access(&gone, AccessMode::Overwrite), &[5], &[])
+    here.fill(Access::whole(&gone, AccessMode::Overwrite), &[5], &[])
         .unwrap()
         .wait()
         .unwrap();
@@ -192,20 +192,20 @@ fn a_node_that_ends_says_so() {
     let queue = context.queue(&devices[0], QueueOptions::default()).unwrap();
     let memory = context.memory(64).unwrap();
     queue
-        .fill(access(&memory, AccessMode::Overwrite), &[7], &[])
+        .fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[])
         .unwrap()
         .wait()
         .unwrap();
     let Rig { node, .. } = rig;
     drop(node);
-    let after = queue.fill(access(&memory, AccessMode::Overwrite), &[9], &[]);
+    let after = queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[9], &[]);
     let error = after.and_then(|event| event.wait()).unwrap_err();
     assert!(names_the_node(&error), "{error}");
 }
 
 /// Changes the first number.
 fn fold(queue: &Queue, memory: &MemoryRef) -> Event {
-    let accesses = [access(memory, AccessMode::ReadWrite)];
+    let accesses = [Access::whole(memory, AccessMode::ReadWrite)];
     let request = Request {
         accesses: &accesses,
         ..Request::default()
@@ -234,7 +234,7 @@ fn a_node_that_dies_while_bytes_that_it_has_sent_are_on_their_way_keeps_no_other
         });
         let filled = |queue: &Queue, bytes| {
             let memory = context.memory(bytes).unwrap();
-            let fill = queue.fill(access(&memory, AccessMode::Overwrite), &[7], &[]);
+            let fill = queue.fill(Access::whole(&memory, AccessMode::Overwrite), &[7], &[]);
             fill.unwrap().wait().unwrap();
             memory
         };

@@ -1,5 +1,5 @@
 //! Clients and nodes of one process, over TLS: what is sent, and what is lost between.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod compression;
 mod content;

@@ -9,18 +9,9 @@ use quipu_scheduler::{
 };
 use std::sync::mpsc;
 
-fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 /// Replaces x by 31 x + n, after these.
 fn fold(queue: &Queue, memory: &MemoryRef, n: u64, waits: &[Event]) -> Event {
-    let accesses = [access(memory, AccessMode::ReadWrite)];
+    let accesses = [Access::whole(memory, AccessMode::ReadWrite)];
     let request = Request {
         accesses: &accesses,
         waits,
@@ -34,8 +25,14 @@ fn transfer(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8], is_read: bool) 
     let host = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
     let row = memory.size();
     match is_read {
-        true => queue.read(access(memory, AccessMode::Read), host, row, &[], &[]),
-        false => queue.write(host, access(memory, AccessMode::Overwrite), row, &[], &[]),
+        true => queue.read(Access::whole(memory, AccessMode::Read), host, row, &[], &[]),
+        false => queue.write(
+            host,
+            Access::whole(memory, AccessMode::Overwrite),
+            row,
+            &[],
+            &[],
+        ),
     }
     .unwrap()
 }
@@ -171,7 +168,7 @@ fn bytes_of_a_write_that_come_before_its_turn_are_kept() {
         let mut out: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 ^ round).collect();
         // SAFETY: it is waited for before the bytes are looked at, or go.
         let host = unsafe { HostMemory::new(out.as_mut_ptr(), out.len(), None) };
-        let to = access(&memory, AccessMode::Overwrite);
+        let to = Access::whole(&memory, AccessMode::Overwrite);
         let written = queue.write(host, to, bytes, &[], &[last]).unwrap();
         let mut back = vec![0; bytes as usize];
         let read = transfer(&queue, &memory, &mut back, true);

@@ -3,7 +3,7 @@
 //!
 //! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-driver-remote --test hostile -- --ignored`.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod description;
 #[path = "../../../../frontends/node/tests/fuzz/lane.rs"]
@@ -28,13 +28,13 @@ use quipu_link::Key;
 use quipu_node::Limits;
 use quipu_protocol::message::{Chunk, Completed, Message, Printed, Word};
 use quipu_scheduler::{
-    AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
+    Access, AccessMode, Context, Device, Driver, Event, MemoryRef, Queue, QueueOptions, Request,
 };
 use random::Random;
 use remains::{Remains, bytes_in_use, panics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use support::lossy::{Host, access};
+use support::lossy::Host;
 use support::{Rig, pool};
 
 /// One test at a time: what is left is what the whole process has.
@@ -92,7 +92,7 @@ struct Honest {
 
 impl Honest {
     fn step(&mut self, number: u64) {
-        let accesses = [access(&self.memory, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(&self.memory, AccessMode::ReadWrite)];
         let request = Request {
             accesses: &accesses,
             ..Request::default()
@@ -107,7 +107,7 @@ impl Honest {
             event.wait().unwrap();
         }
         let mut host = Host(vec![0; 64].into());
-        let from = access(&self.memory, AccessMode::Read);
+        let from = Access::whole(&self.memory, AccessMode::Read);
         let read = self.queue.read(from, host.memory(), 64, &[], &[]);
         read.unwrap().wait().unwrap();
         assert_eq!(host.0[..8], self.expected.to_le_bytes());
@@ -171,13 +171,13 @@ fn graph(liar: &Liar, key: &Key, honest: &Rig, local: &Device, seed: u64) -> boo
         let waits: Vec<Event> = (0..random.below(3))
             .filter_map(|_| random.one_of(&events))
             .collect();
-        let accesses = [access(memory, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(memory, AccessMode::ReadWrite)];
         let request = Request {
             accesses: &accesses,
             waits: &waits,
             ..Request::default()
         };
-        let to = access(memory, AccessMode::Overwrite);
+        let to = Access::whole(memory, AccessMode::Overwrite);
         let size = memory.size();
         let enqueued = match random.below(6) {
             0 => queue.launch(folding(number), 1, &request),
@@ -190,7 +190,7 @@ fn graph(liar: &Liar, key: &Key, honest: &Rig, local: &Device, seed: u64) -> boo
             3 | 4 => {
                 let mut host = Host(vec![0; size as usize].into());
                 let to = host.memory();
-                let from = access(memory, AccessMode::Read);
+                let from = Access::whole(memory, AccessMode::Read);
                 let read = queue.read(from, to, size, &[], &waits);
                 if let Ok(event) = &read {
                     reads.push(Read {
@@ -360,10 +360,10 @@ fn a_read_is_not_over_before_its_bytes_have_come_though_all_after_it_is() {
     });
     let (context, queue) = stage(&liar, &key);
     let memory = context.memory(LARGE).unwrap();
-    let to = || access(&memory, AccessMode::Overwrite);
+    let to = || Access::whole(&memory, AccessMode::Overwrite);
     let mut host = Host(vec![0; LARGE as usize].into());
     let first = queue.fill(to(), &[1], &[]).unwrap();
-    let from = access(&memory, AccessMode::Read);
+    let from = Access::whole(&memory, AccessMode::Read);
     let read = queue.read(
         from,
         host.memory(),
@@ -397,7 +397,7 @@ fn an_end_that_is_told_twice_is_no_other() {
     let size = 64 << 20;
     let memory = context.memory(size).unwrap();
     let mut host = Host(vec![7; size as usize].into());
-    let to = access(&memory, AccessMode::Overwrite);
+    let to = Access::whole(&memory, AccessMode::Overwrite);
     let write = queue.write(host.memory(), to, size, &[], &[]).unwrap();
     let error = write.wait().unwrap_err().to_string();
     assert!(error.contains("broke a rule"), "{error}");

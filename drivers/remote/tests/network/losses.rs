@@ -2,7 +2,7 @@
 //! keeps of a client that is gone: nothing.
 
 use crate::site::{CLIENT, KEY, Site};
-use crate::support::lossy::{Random, Seen, access, graph};
+use crate::support::lossy::{Random, Seen, graph};
 use crate::support::{PATIENCE, pool, rounds};
 use crate::watchdog;
 use quipu_conformance::folding;
@@ -10,7 +10,7 @@ use quipu_driver_remote::{Options, connect};
 use quipu_lab_network::Shape;
 use quipu_link::{Folder, Key};
 use quipu_scheduler::{
-    AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
+    Access, AccessMode, Context, Device, Driver, MemoryRef, Queue, QueueOptions, Request,
 };
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -146,7 +146,7 @@ fn ending_client() {
     if way.ends_with("busy") {
         for number in 0..2000 {
             let request = Request {
-                accesses: &[access(&memory, AccessMode::ReadWrite)],
+                accesses: &[Access::whole(&memory, AccessMode::ReadWrite)],
                 ..Request::default()
             };
             queue.launch(folding(number), 1, &request).unwrap();
@@ -216,10 +216,10 @@ fn client_process() {
             let from = unsafe {
                 quipu_scheduler::operation::HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None)
             };
-            let to = access(memory, AccessMode::Overwrite);
+            let to = Access::whole(memory, AccessMode::Overwrite);
             let write = queue.write(from, to, memory.size(), &[], &[]).unwrap();
             let request = Request {
-                accesses: &[access(memory, AccessMode::ReadWrite)],
+                accesses: &[Access::whole(memory, AccessMode::ReadWrite)],
                 ..Request::default()
             };
             queue.launch(folding(number), 1, &request).unwrap();
@@ -230,7 +230,7 @@ fn client_process() {
 }
 
 fn fill(queue: &Queue, memory: &MemoryRef, with: u8) -> quipu_scheduler::Result<()> {
-    let filled = queue.fill(access(memory, AccessMode::Overwrite), &[with], &[]);
+    let filled = queue.fill(Access::whole(memory, AccessMode::Overwrite), &[with], &[]);
     filled.and_then(|event| event.wait())
 }
 

@@ -3,7 +3,7 @@
 //!
 //! `QUIPU_NETWORK_ROUNDS` and `QUIPU_GRAPHS` say how often; `scripts/test network` is the long form.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "../support/mod.rs"]
 mod support;

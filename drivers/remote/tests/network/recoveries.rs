@@ -2,14 +2,14 @@
 
 use crate::intruder::Intruder;
 use crate::site::{Site, address};
-use crate::support::lossy::{Random, access};
+use crate::support::lossy::Random;
 use crate::support::{pool, rounds};
 use crate::watchdog;
 use quipu_conformance::{fixture, folding, graph};
 use quipu_lab_network::Shape;
 use quipu_link::Folder;
 use quipu_scheduler::operation::HostMemory;
-use quipu_scheduler::{AccessMode, Context, Queue, QueueOptions, Request};
+use quipu_scheduler::{Access, AccessMode, Context, Queue, QueueOptions, Request};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Mutex;
@@ -128,7 +128,7 @@ struct Sum<'a> {
 impl<'a> Sum<'a> {
     fn new(context: &Context, queue: &'a Queue) -> Self {
         let memory = context.memory(64).unwrap();
-        let to = access(&memory, AccessMode::Overwrite);
+        let to = Access::whole(&memory, AccessMode::Overwrite);
         queue.fill(to, &[0], &[]).unwrap().wait().unwrap();
         Self {
             queue,
@@ -139,7 +139,7 @@ impl<'a> Sum<'a> {
 
     fn add(&mut self, number: u64) -> quipu_scheduler::Event {
         let request = Request {
-            accesses: &[access(&self.memory, AccessMode::ReadWrite)],
+            accesses: &[Access::whole(&self.memory, AccessMode::ReadWrite)],
             ..Request::default()
         };
         self.expected = self.expected.wrapping_mul(31).wrapping_add(number);
@@ -150,7 +150,7 @@ impl<'a> Sum<'a> {
         let mut back = [0; 64];
         // SAFETY: kept, and not looked at, until the command is over.
         let to = unsafe { HostMemory::new(back.as_mut_ptr(), back.len(), None) };
-        let from = access(&self.memory, AccessMode::Read);
+        let from = Access::whole(&self.memory, AccessMode::Read);
         self.queue
             .read(from, to, 64, &[], &[])
             .unwrap()

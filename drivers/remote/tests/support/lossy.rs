@@ -46,15 +46,6 @@ impl Host {
     }
 }
 
-pub(crate) fn access(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 /// True if an error says, itself or as its cause, that the node is lost.
 pub(crate) fn names_the_node(error: &Error) -> bool {
     match error.first_cause().kind() {
@@ -174,7 +165,7 @@ struct Apart {
 impl Apart {
     fn step(&mut self, n: u64) {
         let request = Request {
-            accesses: &[access(&self.memory, AccessMode::ReadWrite)],
+            accesses: &[Access::whole(&self.memory, AccessMode::ReadWrite)],
             ..Request::default()
         };
         self.events
@@ -191,7 +182,7 @@ impl Apart {
 
 fn read(queue: &Queue, memory: &MemoryRef) -> quipu_scheduler::Result<Box<[u8]>> {
     let mut host = Host(vec![0; memory.size() as usize].into());
-    let from = access(memory, AccessMode::Read);
+    let from = Access::whole(memory, AccessMode::Read);
     let read = queue.read(from, host.memory(), memory.size(), &[], &[])?;
     read.wait()?;
     Ok(host.0)
@@ -244,7 +235,7 @@ pub(crate) fn graph(
         .collect();
     let (mut hosts, mut steps): (Vec<Host>, Vec<Step>) = (Vec::new(), Vec::new());
     // Both sides have what there is to cut.
-    let to = access(&buffers[0].memory, AccessMode::Overwrite);
+    let to = Access::whole(&buffers[0].memory, AccessMode::Overwrite);
     let first = queues[0].fill(to, &[0], &[]).unwrap();
     first.wait().unwrap();
     steps.push(Step {
@@ -311,7 +302,7 @@ pub(crate) fn graph(
     apart.iter().for_each(Apart::check);
     let seen = check(&buffers, &queues[node.len()], seed);
     // Whatever is still to be done there fails, too, and at once.
-    let to = access(&buffers[0].memory, AccessMode::Overwrite);
+    let to = Access::whole(&buffers[0].memory, AccessMode::Overwrite);
     let after = queues[0].fill(to, &[1], &[]);
     let error = after.and_then(|event| event.wait()).unwrap_err();
     assert!(names_the_node(&error), "{error}");
@@ -329,11 +320,11 @@ fn enqueue(
     let waits = step.waits.iter().filter_map(|at| steps[*at].event.clone());
     let waits: Vec<Event> = waits.collect();
     let request = Request {
-        accesses: &[access(memory, AccessMode::ReadWrite)],
+        accesses: &[Access::whole(memory, AccessMode::ReadWrite)],
         waits: &waits,
         ..Request::default()
     };
-    let to = access(memory, AccessMode::Overwrite);
+    let to = Access::whole(memory, AccessMode::Overwrite);
     match step.act {
         Act::Fold => queue.launch(folding(n), 1, &request),
         Act::Fill => queue.fill(to, &[n as u8], &waits),
@@ -345,7 +336,7 @@ fn enqueue(
         Act::Read(_) => {
             hosts.push(Host(vec![0; size as usize].into()));
             let to = hosts.last_mut().unwrap().memory();
-            let from = access(memory, AccessMode::Read);
+            let from = Access::whole(memory, AccessMode::Read);
             queue.read(from, to, size, &[], &waits)
         }
         Act::Task => queue.host_task(
@@ -457,7 +448,7 @@ fn check(buffers: &[Buffer], here: &Queue, seed: u64) -> Seen {
             }
         }
         // Written again as a whole, it can be used again.
-        let to = access(&buffer.memory, AccessMode::Overwrite);
+        let to = Access::whole(&buffer.memory, AccessMode::Overwrite);
         let filled = here.fill(to, &[seed as u8], &[]).unwrap();
         filled.wait().unwrap();
         assert!(Content::of(seed as u8).is(&read(here, &buffer.memory).unwrap()));

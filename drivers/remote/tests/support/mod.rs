@@ -1,6 +1,6 @@
 //! A node in this process, on loopback, with keys, over TLS, and clients of it.
 #![allow(dead_code, reason = "each test binary uses some of it")]
-#![allow(clippy::unwrap_used, reason = "a test panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 pub(crate) mod lossy;
 pub(crate) mod pair;

@@ -147,8 +147,6 @@ pub struct Command {
     /// The accesses that leave bytes between rows alone, by index, with the rows by their addresses. They race with
     /// accesses that meet their rows.
     pub rows: Vec<(usize, Rows)>,
-    /// The time at which the host had it ready, if that was before its upload.
-    pub queued: Option<Nanoseconds>,
     /// Its change of memory.
     pub effect: Effect,
 }
@@ -172,7 +170,6 @@ impl Command {
             signals: None,
             accesses: Vec::new(),
             rows: Vec::new(),
-            queued: None,
             effect: Box::new(effect),
         }
     }
@@ -216,13 +213,6 @@ impl Command {
         self.accesses.push(access);
         self
     }
-
-    /// Ready at the host since `time`.
-    #[must_use]
-    pub fn queued_at(mut self, time: Nanoseconds) -> Self {
-        self.queued = Some(time);
-        self
-    }
 }
 
 impl std::fmt::Debug for Command {
@@ -237,7 +227,6 @@ impl std::fmt::Debug for Command {
             .field("waits", &self.waits)
             .field("signals", &self.signals)
             .field("accesses", &self.accesses)
-            .field("queued", &self.queued)
             .finish_non_exhaustive()
     }
 }

@@ -22,6 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use quipu_scheduler::panics::drop_panic;
 use quipu_scheduler::process::or_end;
 
 use super::command::{Command, CommandId, KernelId, Notice};
@@ -170,8 +171,7 @@ impl Shared {
 
     fn tell(&self, notice: Notice) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (self.callback)(notice))) {
-            // Dropping its payload may panic again.
-            std::mem::forget(panic);
+            drop_panic(panic);
             self.callback_panics.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -150,7 +150,7 @@ impl Simulation {
             slot,
         });
         let times = Times {
-            queued: command.queued.unwrap_or(self.now).min(self.now),
+            queued: self.now,
             ..Times::default()
         };
         let arrives = self.after_latency(1);

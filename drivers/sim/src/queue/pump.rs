@@ -278,7 +278,6 @@ impl Shared {
             signals: signal,
             accesses: plan.accesses,
             rows: plan.rows,
-            queued: None,
             effect: Box::new(move |memory| started.run(memory)),
         };
         match self.machine.try_upload(command) {

@@ -1,5 +1,5 @@
 //! The engine of the simulated accelerators, without a context.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod common;
 mod devices;

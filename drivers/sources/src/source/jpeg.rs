@@ -111,7 +111,6 @@ fn after(scan: bool, left: u16) -> At {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test panics")]
 mod tests {
     use super::*;
 

@@ -111,7 +111,6 @@ impl FromStr for Source {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test panics")]
 mod tests {
     use super::*;
     use crate::source::Origin;

@@ -1,4 +1,4 @@
-//! What a node and a session's process say to each other: packets, which may carry an open connection.
+//! The channel between a node and a session's process: packets, which may carry an open connection.
 
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
@@ -109,7 +109,7 @@ impl Channel {
         let wait = wait.map_or(-1, |wait| {
             i32::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
         });
-        // SAFETY: there is one.
+        // SAFETY: `poll` is one entry, as the call says.
         match checked(unsafe { libc::poll(&raw mut poll, 1, wait) }) {
             Ok(0) => return Ok(Packet::Nothing),
             Ok(_) => {}
@@ -157,7 +157,6 @@ impl Channel {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::io::{Read, Write};

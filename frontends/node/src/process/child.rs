@@ -8,6 +8,7 @@ use crate::load::DeviceCount;
 use crate::locked;
 use crate::node::{Home, Options, Peering, Shared};
 use crate::printed::Printed;
+use crate::totals::Totals;
 use quipu_link::Key;
 use quipu_link::gate::Gate;
 use quipu_link::peer::Networks;
@@ -110,7 +111,7 @@ where
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
             due = Instant::now() + COUNTING;
-            counts.tell(&channel, shared.counts());
+            counts.tell(&channel, shared.totals());
             // Whoever was told of the session has not come.
             waited += COUNTING;
             if waited > start.patience && !shared.has_begun.load(Ordering::Acquire) {
@@ -198,15 +199,14 @@ fn is_interrupted() -> bool {
 
 /// What the node was told of how much the session has.
 #[derive(Default)]
-struct Counts([u64; crate::node::COUNTS]);
+struct Counts(Totals);
 
 impl Counts {
     /// Tells it how much that is now, if it does not know. If it cannot be told now, it is the next time.
-    fn tell(&mut self, channel: &Channel, now: [u64; crate::node::COUNTS]) {
-        let numbers = now.map(u64::to_le_bytes).concat();
+    fn tell(&mut self, channel: &Channel, now: Totals) {
         if now != self.0
             && channel
-                .send(&[&[COUNTS][..], &numbers].concat(), None)
+                .send(&[&[COUNTS][..], &now.to_bytes()].concat(), None)
                 .is_ok()
         {
             self.0 = now;
@@ -245,7 +245,6 @@ impl Shared {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 
@@ -257,7 +256,11 @@ mod tests {
         while ours.send(&[0], None).is_ok() {
             sent += 1;
         }
-        let (mut counts, now) = (Counts::default(), [1, 2, 3, 4, 5]);
+        let mut counts = Counts::default();
+        let now = Totals {
+            commands: 3,
+            ..Totals::default()
+        };
         counts.tell(&ours, now);
         for _ in 0..sent {
             theirs.receive(None).unwrap();
@@ -268,10 +271,7 @@ mod tests {
         let Packet::Some(told, None) = theirs.receive(None).unwrap() else {
             panic!("it was not told");
         };
-        assert_eq!(
-            told,
-            [&[COUNTS][..], &now.map(u64::to_le_bytes).concat()].concat()
-        );
+        assert_eq!(told, [&[COUNTS][..], &now.to_bytes()].concat());
         assert!(matches!(theirs.receive(None).unwrap(), Packet::End));
     }
 }

@@ -221,7 +221,6 @@ fn reach(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::super::channel::Packet;
     use super::*;

@@ -331,7 +331,6 @@ impl Drop for Group {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! What there is to do on a session's devices, and what goes over its links, as its process says when the node asks.
+//! The load of a session's devices and the traffic of its links, as its process answers when the node asks.
 
 use super::channel::LONGEST;
 use super::{ANSWERED, LINKS, LOAD};
@@ -126,7 +126,6 @@ pub(super) fn decode(packet: &[u8]) -> Option<(Name, DeviceCount)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_protocol::message::{LinkKind, LinkState, PeerAddress};

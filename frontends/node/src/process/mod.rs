@@ -16,17 +16,17 @@
 //! | here | the two sides' common words |
 //! | `parent` | the node's side |
 //! | `child` | the session's side |
-//! | `loads` | what there is to do on devices, from the session's side to the node's |
+//! | `loads` | the load of devices, from the session's side to the node's |
 //! | `dials` | connections to other nodes, which the node makes for a session |
 //! | `channel` | packets between them, with connections |
 //! | `keeper` | the session's first process, with which all others end |
-//! | `sandbox` | what the session's side may not do |
+//! | `sandbox` | the sandbox of the session's side |
 //! | `namespaces` | users, networks and memory that it does not share with others |
 //! | `scratch` | the folders that its compilers write to |
 //! | `output` | what its processes print, passed on to the node's standard error |
-//! | `groups` | what processes have together, limited by the kernel |
-//! | `usage` | what processes have together, looked at from outside |
-//! | `trial` | what of the sandbox keeps a program from what |
+//! | `groups` | resources of all processes together, limited by the kernel |
+//! | `usage` | resources of all processes together, looked at from outside |
+//! | `trial` | the search for the part of the sandbox that hides something |
 
 mod channel;
 mod child;
@@ -118,7 +118,7 @@ const DIAL: u8 = b'D';
 const DIALLED: u8 = b'A';
 /// Process to node: it serves, with this key.
 const READY: u8 = b'R';
-/// Process to node: what it counts, as [`counts`](crate::node::Shared::counts) says.
+/// Process to node: its [totals](crate::totals::Totals), if they have changed.
 const COUNTS: u8 = b'S';
 
 /// Process to node: the session ends by a limit, which the text says.
@@ -242,7 +242,6 @@ fn decode_end(packet: &[u8]) -> Option<(GoodbyeReason, String)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 

@@ -150,7 +150,6 @@ fn pass_lines_on(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The node's side: starts the processes of sessions, hands them their connections, and sees to their ends.
+//! The node's side of sessions' processes: their start, their connections, and their ends.
 
 use super::channel::{Channel, Packet};
 use super::groups::{Group, Groups};
@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::load::{DeviceCount, SessionCount};
 use crate::node::{Options, Peering};
 use crate::session::LinkCount;
+use crate::totals::Totals;
 use crate::{OPERATOR, locked};
 use quipu_link::gate::{Caller, Gate};
 use quipu_link::peer::Networks;
@@ -79,8 +80,8 @@ pub(super) struct Hosted {
     pub(super) begun: OnceLock<usage::Begun>,
     /// And the group of its kernel's, if the system gives one.
     control: OnceLock<Group>,
-    /// Bytes of buffers, commands that are not over, commands that were; as the process says.
-    pub(super) counts: [AtomicU64; crate::node::COUNTS],
+    /// What it counts, as the process has last said.
+    pub(super) totals: Mutex<Totals>,
     /// Connections to other nodes that are being made for it.
     dialled: Arc<AtomicUsize>,
 }
@@ -298,14 +299,12 @@ impl Processes {
     }
 
     /// What all sessions count, as far as they have said.
-    pub(crate) fn counts(&self) -> [u64; crate::node::COUNTS] {
-        let sessions = locked(&self.sessions);
-        let of = |which: usize| {
-            let each = sessions.values();
-            each.map(|session| session.counts[which].load(Ordering::Acquire))
-                .fold(0, u64::saturating_add)
-        };
-        std::array::from_fn(of)
+    pub(crate) fn totals(&self) -> Totals {
+        let mut sum = Totals::default();
+        for session in locked(&self.sessions).values() {
+            sum.add(&locked(&session.totals));
+        }
+        sum
     }
 
     /// What each session has on these devices. Asks them all, and waits until they have answered, or for a while: of who
@@ -509,7 +508,7 @@ impl Processes {
             control: OnceLock::new(),
             number,
             answer: Mutex::default(),
-            counts: Default::default(),
+            totals: Mutex::default(),
             dialled: Arc::default(),
         };
         let start = Start {
@@ -559,11 +558,10 @@ impl Processes {
                         self.answered.notify_all();
                     } else if let [OVER, text @ ..] = &packet[..] {
                         hosted.note_end(&presentable(&String::from_utf8_lossy(text), 512));
-                    } else if let [COUNTS, numbers @ ..] = &packet[..] {
-                        let numbers = numbers.as_chunks::<8>().0;
-                        for (count, number) in hosted.counts.iter().zip(numbers) {
-                            count.store(u64::from_le_bytes(*number), Ordering::Release);
-                        }
+                    } else if let [COUNTS, numbers @ ..] = &packet[..]
+                        && let Some(totals) = Totals::from_bytes(numbers)
+                    {
+                        *locked(&hosted.totals) = totals;
                     }
                 }
                 Packet::Nothing => {}
@@ -717,7 +715,6 @@ impl Spawn {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 pub(super) mod tests {
     use super::*;
     use quipu_link::timer::SystemTimer;
@@ -776,7 +773,7 @@ pub(super) mod tests {
             group: OnceLock::new(),
             begun: OnceLock::new(),
             control: OnceLock::new(),
-            counts: Default::default(),
+            totals: Mutex::default(),
             dialled: Arc::default(),
         };
         (hosted, theirs)

@@ -1,4 +1,4 @@
-//! What a session's process may not do, as far as Linux takes it without rights of its own.
+//! The sandbox of a session's process, as far as Linux gives one to a user without rights.
 //!
 //! | what | by |
 //! |---|---|
@@ -505,7 +505,6 @@ fn restrict_calls(limits: &Limits) -> Result<(), String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
 

@@ -149,7 +149,6 @@ fn empty(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_threads::Start;

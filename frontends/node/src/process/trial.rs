@@ -1,4 +1,4 @@
-//! Trials: find the part of the sandbox that hides something from a program. The program is started without the sandbox, in
+//! Trials: the search for the part of the sandbox that hides something from a program. The program is started without the sandbox, in
 //! all of it, and in each [part](Restriction) alone, and prints what it finds.
 
 use super::Spawn;

@@ -1,4 +1,5 @@
-//! What sessions' processes have, looked at from outside: resource limits hold for a process alone, and it may start others.
+//! The resources that sessions' processes use, looked at from outside. The system's limits hold for a process alone, and it may
+//! start others.
 //!
 //! 1. While there are sessions, a thread looks at all processes of each session's group once a second: how many processes and
 //!    threads, their memory, the files that they have written, with those that they have unlinked and still have open or mapped, and
@@ -447,7 +448,7 @@ fn judge(found: Vec<Found>) -> bool {
         suspects |= is_beyond;
         seen.push(Seen {
             client: session.client,
-            bytes: [bytes, session.counts[0].load(Ordering::Acquire)],
+            bytes: [bytes, locked(&session.totals).buffer_bytes],
             most: [limits.process_bytes, limits.session_bytes],
         });
         all.push(session);
@@ -501,7 +502,6 @@ impl Hosted {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! What a message of the command stream has done.
+//! The effects of the command stream's messages.
 
 use super::Broken;
 use super::bulk::Bulk;
@@ -35,7 +35,7 @@ pub(crate) struct Work {
     pub(super) prepared: PreparedLaunches,
     /// Of how many of its buffers' bytes a command to come is told.
     sizes: Option<(u64, Vec<ContentSize>)>,
-    /// The events that there are to wait for, and what is counted.
+    /// The session's events, and the numbers of commands on each of its queues.
     counters: Arc<Counters>,
     /// Where commands are counted, in the order of their numbers.
     lines: Vec<Arc<Line>>,

@@ -1,4 +1,5 @@
-//! What is in use of buffers: reads of it, for the client or for another node, and commands of the node's devices that need no more.
+//! Content sizes: reads of the bytes of buffers that are in use, for the client or for another node, and commands of the node's
+//! devices that need no more.
 //!
 //! How much that is, a buffer says when the read's turn has come: so it is a turn of the host's, with both. That brings what is in
 //! use here, and no more, if it is in a device's memory: for that moment the buffer has its content size in the node's core, too.

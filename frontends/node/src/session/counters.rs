@@ -1,4 +1,4 @@
-//! What a session's commands are counted in: a *line* for each queue of the client's on a device.
+//! Counters of a session's commands: a *line* for each queue of the client's on a device.
 //!
 //! A command is one that is held from where it has come to its end. Whether it runs its event knows, so who wants to know
 //! looks at all events that there are.

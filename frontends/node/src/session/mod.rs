@@ -3,18 +3,20 @@
 //! | file | what it is |
 //! |---|---|
 //! | here | the two streams, and the session's end |
-//! | `commands` | what a message has done: `launch`, `transfer`; `prepared`: launches as they were made last |
-//! | `content` | reads of what is in use |
-//! | `objects` | buffers, programs, queues; `kernel`: what is launched |
-//! | `events` | which events there are to wait for |
-//! | `counters` | what is counted, by queue |
-//! | `runs` | for how long kernels run on devices |
+//! | `commands` | the effects of messages: `launch`, `transfer`; `prepared`: launches as they were made last |
+//! | `content` | reads of the bytes that are in use |
+//! | `objects` | buffers, programs, queues; `kernel`: a launch's kernel |
+//! | `text` | programs of clients on this machine's processors |
+//! | `description` | programs that are read for a client without a compiler |
+//! | `events` | the events that waits may name |
+//! | `counters` | counters of commands, by queue |
+//! | `runs` | the run times of kernels on devices |
 //! | `ends` | ends of commands, on their way to the client |
 //! | `bulk` | the bulk stream |
-//! | `links` | what is told of connections |
+//! | `links` | the state of connections, for clients that ask |
 //! | `landing` | bytes between a device and the network |
 //! | `peers` | other nodes: who may come, and what they bring; `peer_sender`: the way to one; `forward`: commands that use it |
-//! | `post` | where a stream waits for its client to come back |
+//! | `post` | the place where a stream waits for its client to come back |
 //!
 //! If a stream's connection is lost and the session has patience, the thread that receives from it waits for the client to
 //! come back, and goes on with the connection that it brings; all else goes on meanwhile, and what is to be said is kept.

@@ -537,7 +537,6 @@ fn push(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_driver_cpu::{CpuDriver, Options};

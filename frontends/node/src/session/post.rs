@@ -1,4 +1,4 @@
-//! Where a session's stream waits for its client to come back.
+//! The place where a session's stream waits for its client to come back.
 //!
 //! 1. Who comes with a hello for the stream leaves its connection here, and cuts the one that the stream has: of two
 //!    connections the newer stays. One that has waited is given up.

@@ -3,7 +3,7 @@
 //!
 //! The long form: `QUIPU_FUZZ_SESSIONS=20000 cargo test --release -p quipu-node --test fuzz -- --ignored`.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod lane;
 mod random;

@@ -1,6 +1,6 @@
 //! Sessions in processes of their own: what a kernel does to its process, it does to nobody else.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod apart;
 mod confinement;

@@ -1,6 +1,6 @@
 //! A node on loopback, and clients that speak to it message by message.
 #![allow(dead_code, reason = "each test binary uses some of it")]
-#![allow(clippy::unwrap_used, reason = "a test panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 pub(crate) mod honest;
 

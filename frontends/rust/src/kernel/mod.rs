@@ -45,7 +45,7 @@ mod body;
 mod built_in;
 mod call;
 #[cfg(test)]
-mod checked_elements;
+mod checked_elements_tests;
 mod native;
 mod passing;
 #[cfg(debug_assertions)]

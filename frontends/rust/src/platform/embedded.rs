@@ -34,7 +34,8 @@ pub(super) fn devices_of(driver: Arc<dyn Driver>) -> Started {
 pub(super) fn no_device() -> Error {
     ErrorKind::InvalidArgument {
         what: "start the driver",
-        problem: "it found no device".to_owned(),
+        problem: "it found no device; check that the vendor's driver is installed and that this user may open the device"
+            .to_owned(),
     }
     .into()
 }

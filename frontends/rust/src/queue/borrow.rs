@@ -14,12 +14,12 @@ use super::transfer::{check_length, invalid_value, part_of, zeroed};
 use crate::buffer::Buffer;
 use crate::element::{Element, first_invalid};
 use crate::layout::{Layout, Rows, View};
-use crate::parcel::nothing_given;
-use quipu_scheduler::{AccessMode, Event, Result, SpaceId};
+use quipu_scheduler::sync::lock;
+use quipu_scheduler::{AccessMode, Error, Event, Result, SpaceId};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Borrowed memory that can be taken back.
@@ -30,10 +30,6 @@ struct Pointer(*mut u8);
 // SAFETY: used under the lease's lock only, while the memory that it points to is borrowed by the maker of the lease.
 unsafe impl Send for Pointer {}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Lease {
     /// Uses the memory, if it was not taken back.
     pub(super) fn with(&self, use_it: impl FnOnce(*mut u8)) -> Result<()> {
@@ -42,7 +38,7 @@ impl Lease {
                 use_it(pointer.0);
                 Ok(())
             }
-            None => Err(nothing_given("a transfer of memory that was taken back")),
+            None => Err(Error::cancelled("a transfer of memory that was taken back")),
         }
     }
 }

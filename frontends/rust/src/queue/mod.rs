@@ -5,6 +5,7 @@
 //! | here | markers, barriers, waits |
 //! | `transfer` | write, read, copy, fill: of memory that commands own |
 //! | `borrow` | the same of memory that is borrowed, in calls and scopes that wait |
+//! | `content` | transfers that a content size cuts short, carried out by the host's code |
 //! | `launch` | kernels and closures over indices |
 //! | `task` | closures on the host |
 //! | `native` | closures that are handed the driver's own queue |

@@ -8,9 +8,9 @@
 use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Accesses, NativeArguments, refuse_overlap};
-use crate::parcel::{Contained, Parcel, nothing_given};
+use crate::parcel::{Contained, Parcel};
 use quipu_scheduler::error::Returned;
-use quipu_scheduler::{ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
+use quipu_scheduler::{Error, ErrorKind, NativeEnqueue, NativeQueue, Request, Result};
 use std::any::Any;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Queue {
         Ok(Pending::new(event, move || {
             // SAFETY: called once, by a future whose command is over.
             let value = unsafe { parcel.take() };
-            value.ok_or_else(|| nothing_given("a native call"))
+            value.ok_or_else(|| Error::cancelled("a native call"))
         }))
     }
 

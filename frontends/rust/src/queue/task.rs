@@ -4,9 +4,9 @@
 use super::Queue;
 use crate::future::Pending;
 use crate::kernel::{Arguments, HostArguments, Stored, collect, placed};
-use crate::parcel::{Contained, Parcel, nothing_given};
+use crate::parcel::{Contained, Parcel};
 use quipu_scheduler::error::Returned;
-use quipu_scheduler::{ErrorKind, RawArgument, Request, Result};
+use quipu_scheduler::{Error, ErrorKind, RawArgument, Request, Result};
 use std::sync::Arc;
 
 impl Queue {
@@ -140,7 +140,7 @@ impl Queue {
         Ok(Pending::new(event, move || {
             // SAFETY: called once, by a future whose command is over.
             let value = unsafe { parcel.take() };
-            value.ok_or_else(|| nothing_given("a host task"))
+            value.ok_or_else(|| Error::cancelled("a host task"))
         }))
     }
 }

@@ -14,9 +14,9 @@ use crate::element::{Element, first_invalid};
 use crate::future::Pending;
 use crate::host::{HostView, Source};
 use crate::layout::{Layout, Rows, View};
-use crate::parcel::{Parcel, nothing_given};
+use crate::parcel::Parcel;
 use quipu_scheduler::operation::HostMemory;
-use quipu_scheduler::{AccessMode, ErrorKind, Event, Result};
+use quipu_scheduler::{AccessMode, Error, ErrorKind, Event, Result};
 use std::sync::Arc;
 
 impl Queue {
@@ -331,7 +331,7 @@ pub(super) fn invalid_value<T>(index: usize) -> quipu_scheduler::Error {
 fn take<C>(parcel: &Arc<Parcel<C>>) -> Result<C> {
     // SAFETY: called once, by a future whose command is over.
     let content = unsafe { parcel.take() };
-    content.ok_or_else(|| nothing_given("a transfer"))
+    content.ok_or_else(|| Error::cancelled("a transfer"))
 }
 
 /// A vector of zeros, or an error where `vec!` would abort.

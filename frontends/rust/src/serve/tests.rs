@@ -1,5 +1,4 @@
 //! Clients may pass anything: a kernel gets what its parameters promise, or the launch fails.
-#![allow(clippy::unwrap_used, reason = "tests say what they expect by failing")]
 #![allow(dead_code, reason = "kernels are named here, and called by clients")]
 
 use super::{Kernels, Networks, Server};

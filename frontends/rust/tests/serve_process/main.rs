@@ -1,6 +1,6 @@
 //! Sessions in processes of their own: this program, started anew. It has no harness, which would start threads before `main`
 //! serves.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 #[path = "../serve/forms.rs"]
 mod forms;

@@ -1,5 +1,5 @@
 //! Kernels in OpenCL C, on devices of each driver that takes them.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use quipu::prelude::*;
 

@@ -17,6 +17,7 @@
 //! | `neighbours` | gathers that ask whether one read does |
 //! | `structures` | gathers of structures, as reads of each |
 //! | `half` | numbers of 16 bits |
+//! | `words` | vectors of a few bytes that are read and written as one number |
 //! | `division` | whole numbers that are divided many at once |
 //! | `ptx` | kernels for NVIDIA's GPUs |
 //! | `object` | optimisation, machine code, the shared object |

@@ -15,12 +15,13 @@ use super::{
     workgroup,
 };
 use crate::metadata::{KernelInfo, MemoryAccess, ParameterInfo, ParameterKind};
+use quipu_threads::Start;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_uint;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 /// The calling convention of kernels for `spir64`.
 const SPIR_KERNEL: c_uint = 76;
@@ -387,9 +388,9 @@ impl Clang {
             .ok_or_else(|| Fault::Failed("clang takes no input".to_owned()))?;
         // It may end before it has read all; what it says then is the answer.
         let text = text_for(source, options);
-        let writer = std::thread::spawn(move || {
+        let writer = Builder::new().start(move || {
             let _ = input.write_all(text.as_bytes());
-        });
+        })?;
         Ok(Self { child, writer })
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quipu_scheduler::operation::NativeKernel;
-use quipu_scheduler::{AccessMode, Event, MemoryRef, RawArgument, Request, UserEvent};
+use quipu_scheduler::{Access, AccessMode, Event, MemoryRef, RawArgument, Request, UserEvent};
 
-use super::pool::{Pool, download, failed, part_mut, upload, whole};
+use super::pool::{Pool, download, failed, part_mut, upload};
 use super::{Held, Lent};
 use crate::error::SubjectError;
 use crate::reference::imbalance::BatchWork;
@@ -139,7 +139,7 @@ impl Batches {
                     &before[..]
                 };
                 let request = Request {
-                    accesses: &[whole(buffer, AccessMode::ReadWrite)],
+                    accesses: &[Access::whole(buffer, AccessMode::ReadWrite)],
                     waits,
                     ..Request::default()
                 };

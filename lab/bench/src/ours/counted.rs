@@ -8,7 +8,7 @@ use std::time::Instant;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{Access, AccessMode, Event, MemoryRef, RawArgument, Request, UserEvent};
 
-use super::pool::{Pool, failed, whole};
+use super::pool::{Pool, failed};
 use super::{Held, Lent};
 use crate::error::SubjectError;
 use crate::subject::{CommandOutcome, EnqueueParameters, PendingCommands};
@@ -46,7 +46,7 @@ impl Counting {
     fn accesses(&self) -> Vec<Access<'_>> {
         let buffers = self.buffers.iter();
         buffers
-            .map(|buffer| whole(buffer, AccessMode::ReadWrite))
+            .map(|buffer| Access::whole(buffer, AccessMode::ReadWrite))
             .collect()
     }
 

@@ -11,6 +11,7 @@
 //!
 //! | module | benchmarks |
 //! |---|---|
+//! | `pool` | none: a pool of workers with a context over it, for all of them |
 //! | `serial` | `in-order`, `out-of-order` |
 //! | `batches` | the three imbalance benchmarks |
 //! | `parallel` | `in-order-parallel` |

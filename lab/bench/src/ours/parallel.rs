@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quipu_scheduler::operation::{HostMemory, NativeKernel};
-use quipu_scheduler::{AccessMode, MemoryRef, RawArgument, Request, UserEvent};
+use quipu_scheduler::{Access, AccessMode, MemoryRef, RawArgument, Request, UserEvent};
 
 use super::Held;
-use super::pool::{Pool, elements, failed, part_mut, whole, write};
+use super::pool::{Pool, elements, failed, part_mut, write};
 use crate::error::SubjectError;
 use crate::reference::imbalance::{FLOATS, reduce};
 use crate::subject::{Declared, InOrderParallel, ParallelOutcome};
@@ -62,8 +62,8 @@ impl Readers {
         for (kernel, own) in (0..).zip(&self.own) {
             let request = Request {
                 accesses: &[
-                    whole(&self.shared, AccessMode::Read),
-                    whole(own, AccessMode::Overwrite),
+                    Access::whole(&self.shared, AccessMode::Read),
+                    Access::whole(own, AccessMode::Overwrite),
                 ],
                 ..Request::default()
             };
@@ -83,7 +83,7 @@ impl Readers {
             // nobody looks at it meanwhile.
             let float =
                 unsafe { HostMemory::new(start.add(kernel).cast(), size_of::<f32>(), None) };
-            let source = whole(own, AccessMode::Read);
+            let source = Access::whole(own, AccessMode::Read);
             self.held
                 .queue()
                 .read(source, float, own.size(), &[], &[])

@@ -65,16 +65,6 @@ impl Pool {
     }
 }
 
-/// All of a buffer.
-pub(crate) fn whole(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
-}
-
 /// Elements that are any bytes, and whose bytes may be anything.
 pub(crate) trait Plain: Copy + Default {}
 impl Plain for f32 {}
@@ -127,7 +117,7 @@ pub(crate) unsafe fn write<T: Plain>(
             None,
         )
     };
-    let destination = whole(memory, AccessMode::Overwrite);
+    let destination = Access::whole(memory, AccessMode::Overwrite);
     queue
         .write(source, destination, memory.size(), &[], waits)
         .map_err(failed("writing a buffer"))
@@ -154,7 +144,7 @@ pub(crate) fn download<T: Plain>(
     let bytes = size_of_val(elements.as_slice());
     // SAFETY: as for `upload`; and nobody looks at the elements meanwhile.
     let destination = unsafe { HostMemory::new(elements.as_mut_ptr().cast(), bytes, None) };
-    let source = whole(memory, AccessMode::Read);
+    let source = Access::whole(memory, AccessMode::Read);
     queue
         .read(source, destination, memory.size(), &[], &[])
         .and_then(|event| event.wait())

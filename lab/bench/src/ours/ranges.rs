@@ -6,7 +6,7 @@ use std::time::Instant;
 use quipu_scheduler::operation::NativeKernel;
 use quipu_scheduler::{Access, AccessMode, MemoryRef, Queue, RawArgument, Request, UserEvent};
 
-use super::pool::{Pool, download, failed, upload, whole};
+use super::pool::{Pool, download, failed, upload};
 use crate::error::SubjectError;
 use crate::reference::ranges::changed;
 use crate::subject::RangesOutcome;
@@ -83,7 +83,7 @@ impl Ranges {
                 mode: AccessMode::ReadWrite,
             };
             let request = Request {
-                accesses: &[whole(read, AccessMode::Read), change],
+                accesses: &[Access::whole(read, AccessMode::Read), change],
                 waits: waits.as_ref().map_or(&[], |gate| &gate[..]),
                 ..Request::default()
             };

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quipu_scheduler::graph::{Node, NodeRequest};
-use quipu_scheduler::{AccessMode, MemoryRef, Queue, Recording, Request};
+use quipu_scheduler::{Access, AccessMode, MemoryRef, Queue, Recording, Request};
 
 use super::graph::Graph as Tasks;
-use super::pool::{Pool, download, failed, upload, whole};
+use super::pool::{Pool, download, failed, upload};
 use super::serial::AddOne;
 use crate::error::SubjectError;
 use crate::reference::shape::GraphShape;
@@ -27,7 +27,7 @@ impl Chain {
         let (queue, sum) = (pool.queue(true)?, pool.buffer::<i64>(1)?);
         let record = || {
             let recording = Recording::new(pool.context());
-            let accesses = [whole(&sum, AccessMode::ReadWrite)];
+            let accesses = [Access::whole(&sum, AccessMode::ReadWrite)];
             let request = NodeRequest {
                 accesses: &accesses,
                 ..NodeRequest::default()
@@ -66,7 +66,7 @@ impl Chain {
         if let Some(graph) = &self.graph {
             return self.queue.post_graph(graph, &[], None);
         }
-        let accesses = [whole(&self.sum, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(&self.sum, AccessMode::ReadWrite)];
         let request = Request {
             accesses: &accesses,
             ..Request::default()

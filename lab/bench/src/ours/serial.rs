@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Instant;
 
 use quipu_scheduler::operation::NativeKernel;
-use quipu_scheduler::{AccessMode, MemoryRef, Queue, RawArgument, Request, UserEvent};
+use quipu_scheduler::{Access, AccessMode, MemoryRef, Queue, RawArgument, Request, UserEvent};
 
-use super::pool::{Pool, download, failed, upload, whole};
+use super::pool::{Pool, download, failed, upload};
 use crate::error::SubjectError;
 use crate::subject::{ChainOutcome, Queues};
 
@@ -66,7 +66,7 @@ impl Chain {
 
     /// The queue, and the hazards of the integer, do the ordering.
     fn enqueue_in_order(&self, queue: &Queue, gate: &UserEvent) -> quipu_scheduler::Result<()> {
-        let accesses = [whole(&self.sum, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(&self.sum, AccessMode::ReadWrite)];
         let mut held = Some([gate.event()]);
         for _ in 0..self.kernels {
             let waits = held.take();
@@ -86,7 +86,7 @@ impl Chain {
         queues: &[Queue],
         gate: &UserEvent,
     ) -> quipu_scheduler::Result<()> {
-        let accesses = [whole(&self.sum, AccessMode::ReadWrite)];
+        let accesses = [Access::whole(&self.sum, AccessMode::ReadWrite)];
         let mut before = [gate.event()];
         for kernel in 0..self.kernels {
             let request = Request {

@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::time::Instant;
 
 use quipu_scheduler::operation::NativeKernel;
-use quipu_scheduler::{AccessMode, Event, MemoryRef, Queue, RawArgument, Request};
+use quipu_scheduler::{Access, AccessMode, Event, MemoryRef, Queue, RawArgument, Request};
 
 use super::place;
-use super::pool::{Plain, Pool, download, elements, failed, part_mut, whole};
+use super::pool::{Plain, Pool, download, elements, failed, part_mut};
 use crate::error::SubjectError;
 use crate::reference::stream::{
     Element, INITIAL_A, INITIAL_B, INITIAL_C, SCALAR, StreamArray, StreamKernel, chunk_from_one,
@@ -177,9 +177,9 @@ impl<T: Element + Plain> Arrays<T> {
         sources: &[StreamArray],
         kernel: K,
     ) -> quipu_scheduler::Result<Event> {
-        let mut accesses = vec![whole(target, AccessMode::Overwrite)];
+        let mut accesses = vec![Access::whole(target, AccessMode::Overwrite)];
         let sources = sources.iter().map(|&source| &self.arrays[place(source)]);
-        accesses.extend(sources.map(|source| whole(source, AccessMode::Read)));
+        accesses.extend(sources.map(|source| Access::whole(source, AccessMode::Read)));
         let request = Request {
             accesses: &accesses,
             ..Request::default()

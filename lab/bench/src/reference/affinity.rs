@@ -1,4 +1,4 @@
-//! Which cores a thread runs on: where the system chooses, it sometimes puts two threads that wait for each other on one core, where
+//! The cores that a thread runs on: where the system chooses, it sometimes puts two threads that wait for each other on one core, where
 //! neither is ever woken from sleep, and sometimes on two, which takes several times as long. So measurements of such say which.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 #[cfg(target_os = "linux")]
 pub fn cores() -> Vec<usize> {
     let set = own();
-    // SAFETY: a set of cores, and asks only.
+    // SAFETY: `set` is initialised, and `core` is less than `CPU_SETSIZE`.
     let has = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
     (0..libc::CPU_SETSIZE as usize).filter(has).collect()
 }

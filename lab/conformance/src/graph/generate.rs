@@ -1,4 +1,4 @@
-//! Makes a plan from a seed.
+//! Generation of plans from seeds.
 
 use super::order::MOST_USERS;
 use super::plan::{

@@ -1,4 +1,4 @@
-//! Which user events a command waits for, by the rules of ordering alone.
+//! The user events that a command waits for, by the rules of ordering alone.
 //!
 //! Two sets per command: what it *must* wait for (complete while one of these is
 //! open: a wait was missed) and what it *may* wait for (none of these open: it

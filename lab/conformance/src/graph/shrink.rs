@@ -1,4 +1,4 @@
-//! Makes a failing plan small: leaves out steps while it still fails.
+//! Shrinking of a failing plan: steps are left out while it still fails.
 //!
 //! The algorithm is delta debugging (Zeller, Hildebrandt: "Simplifying and
 //! Isolating Failure-Inducing Input", IEEE TSE 2002), with several attempts at

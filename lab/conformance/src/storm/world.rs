@@ -8,17 +8,14 @@ use quipu_scheduler::event::wait_graph;
 use quipu_scheduler::graph::NodeRequest;
 use quipu_scheduler::memory::mapping::HostQueue;
 use quipu_scheduler::operation::NativeKernel;
+pub(super) use quipu_scheduler::sync::lock;
 use quipu_scheduler::{
     Access, AccessMode, Completion, Context, Device, Error, Event, Graph, MemoryRef, Priority,
     Queue, QueueOptions, RawArgument, Recording, Request,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::{Arc, Mutex};
 
 /// A buffer whose bytes are known, or one that only takes part in hazards.
 #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Makes kernels: random, well typed, and with one meaning.
+//! The generator of kernels: random, well typed, and with one meaning.
 //!
 //! What Rust leaves open is left out, so that whatever differs is a mistake: the sign and the bits of a NaN are looked
 //! at by nobody, nor is which zero `min` and `max` of two zeros give. Loops end after some rounds. Divisors are not zero

@@ -79,7 +79,6 @@ impl Replay {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
 mod tests {
     use super::*;
     use quipu_protocol::batch::Batch;

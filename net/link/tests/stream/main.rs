@@ -1,5 +1,5 @@
 //! Streams: both directions of a connection at once, over loopback.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 mod closing;
 mod compression;

@@ -15,6 +15,8 @@
 //! | [`event`] | placeholders, resolve, cancel, completed, failed, what was read and printed |
 //! | [`bulk`] | chunks of transfers |
 //! | [`peer`] | from node to node |
+//! | `cursor` | reading a message from its front to its end |
+//! | `parts` | programs that are linked of several parts |
 //!
 //! Each is a struct that borrows its texts, lists and payloads. A sender makes one and [encodes](Message::encode) it; a
 //! receiver gets one from [`decode`], all of whose rules are checked but those that need to be known what the session

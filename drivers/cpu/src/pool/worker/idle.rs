@@ -7,6 +7,7 @@ use super::super::{Task, are_invited};
 use super::{BURST, PAUSES, SPIN, Worker};
 use quipu_scheduler::Priority;
 use quipu_scheduler::command::slab;
+use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,42 @@ const OFTEN: u32 = 8;
 const LOOK_FOR_LITTLE: u32 = 16;
 /// One look of so many is into every deque, though no task was announced there.
 const LOOK_EVERYWHERE: u32 = 256;
+
+/// What a worker remembers from one search for work to the next.
+pub(super) struct SearchState {
+    /// The worker from which it has taken tasks last, to which it goes first.
+    victim: Cell<usize>,
+    /// True if it has had a task that the victim shares, or had shared, since it last ran out of tasks of its own.
+    takes_shared: Cell<bool>,
+    /// The count of announced tasks in deques when it last looked into them.
+    seen: Cell<u64>,
+    /// The time for which it looks for work before it sleeps.
+    patience: Cell<Duration>,
+    /// The pauses between two looks. See [`Worker::pauses_after`].
+    pauses: Cell<u32>,
+    /// True if it has slept since it last ran out of work.
+    was_asleep: Cell<bool>,
+    /// True if the last theft was of one of few commands that take less time than to steal one.
+    stole_little: Cell<bool>,
+    /// The number by which such thefts that led to nothing else were more than others, lately.
+    in_vain: Cell<u32>,
+}
+
+impl SearchState {
+    /// The state of a worker that has not searched. Its first victim is the worker with this index.
+    pub(super) fn new(victim: usize) -> Self {
+        Self {
+            victim: Cell::new(victim),
+            takes_shared: Cell::new(false),
+            seen: Cell::new(0),
+            patience: Cell::new(SPIN),
+            pauses: Cell::new(*PAUSES.start()),
+            was_asleep: Cell::new(false),
+            stole_little: Cell::new(false),
+            in_vain: Cell::new(0),
+        }
+    }
+}
 
 impl Worker {
     /// Looks everywhere.
@@ -54,7 +91,7 @@ impl Worker {
 
     fn steal(&self) -> Option<Task> {
         let deques = &self.pool.deques;
-        let start = self.victim.get();
+        let start = self.search_state.victim.get();
         for step in 0..deques.len() {
             let victim = (start + step) % deques.len();
             if let Some(share) = self.accept_invitation(victim) {
@@ -75,11 +112,13 @@ impl Worker {
                     Steal::Empty => break,
                     Steal::Retry => std::hint::spin_loop(),
                     Steal::Item(word) => {
-                        self.victim.set(victim);
+                        self.search_state.victim.set(victim);
                         // SAFETY: a deque gives each word to one thief.
                         let task = unsafe { Task::from_word(word) };
                         let few = deques[victim].len() < MANY;
-                        self.stole_little.set(few && self.is_little(&task));
+                        self.search_state
+                            .stole_little
+                            .set(few && self.is_little(&task));
                         self.consider_waking_for_victim(victim, &task);
                         return Some(task);
                     }
@@ -95,8 +134,8 @@ impl Worker {
         let word = self.pool.deques[victim].take_shared(&self.habit, near)?;
         // SAFETY: a shared word is given to one worker that takes it.
         let task = unsafe { Task::from_word(word) };
-        self.victim.set(victim);
-        self.takes_shared.set(true);
+        self.search_state.victim.set(victim);
+        self.search_state.takes_shared.set(true);
         self.consider_waking_for_victim(victim, &task);
         Some(task)
     }
@@ -105,13 +144,13 @@ impl Worker {
     /// see to the rest when it has found a task: each worker that comes to the shared tasks does.
     #[inline]
     pub(super) fn take_next_shared(&self) -> Option<Task> {
-        if !self.takes_shared.take() {
+        if !self.search_state.takes_shared.take() {
             return None;
         }
         self.give_way();
         let task = self
             .take_from_outside()
-            .or_else(|| self.take_shared(self.victim.get()))?;
+            .or_else(|| self.take_shared(self.search_state.victim.get()))?;
         self.learn_restraint(self.burst.take());
         Some(task)
     }
@@ -119,7 +158,7 @@ impl Worker {
     /// Yields once after the worker was woken: the system may have put this thread on the core of the one that woke it,
     /// which should go on now. A worker that looks for work is counted on, so it does not yield while it looks.
     fn give_way(&self) {
-        if self.was_asleep.take() {
+        if self.search_state.was_asleep.take() {
             std::thread::yield_now();
         }
     }
@@ -131,7 +170,7 @@ impl Worker {
             return None;
         }
         let (word, more) = place.accept()?;
-        self.victim.set(host);
+        self.search_state.victim.set(host);
         if more > 0 && self.pool.sleep.someone_sleeps() {
             self.wake_for_surplus(more.into(), None);
         }
@@ -168,7 +207,7 @@ impl Worker {
                 std::thread::park();
             }
             self.learn_patience(asleep.elapsed());
-            self.was_asleep.set(true);
+            self.search_state.was_asleep.set(true);
             sleep.awake();
         }
     }
@@ -188,11 +227,11 @@ impl Worker {
             for _ in 0..8 {
                 let now = published.load(Ordering::Acquire);
                 let other = attendant.load(Ordering::Relaxed);
-                let seen = self.seen.get();
+                let seen = self.search_state.seen.get();
                 let is_due =
                     !restrained || looks.is_multiple_of(LOOK_FOR_LITTLE) || are_invited(seen, now);
                 let found = if now != seen && is_due || looks.is_multiple_of(LOOK_EVERYWHERE) {
-                    self.seen.set(now);
+                    self.search_state.seen.set(now);
                     self.search()
                 } else if other == 0 || other == me || looks.is_multiple_of(LOOK_OUTSIDE) {
                     self.take_from_outside()
@@ -207,7 +246,7 @@ impl Worker {
                     std::hint::spin_loop();
                 }
             }
-            if start.elapsed() >= self.patience.get() || self.pool.is_ending() {
+            if start.elapsed() >= self.search_state.patience.get() || self.pool.is_ending() {
                 return None;
             }
         }
@@ -220,12 +259,12 @@ impl Worker {
         let attendant = &self.pool.attendant.0;
         let me = self.index + 1;
         let pauses = match burst {
-            0 | 1 => self.pauses.get() / 2,
-            2..BURST => self.pauses.get() * 2,
-            _ => self.pauses.get(),
+            0 | 1 => self.search_state.pauses.get() / 2,
+            2..BURST => self.search_state.pauses.get() * 2,
+            _ => self.search_state.pauses.get(),
         };
         let pauses = pauses.clamp(*PAUSES.start(), *PAUSES.end());
-        self.pauses.set(pauses);
+        self.search_state.pauses.set(pauses);
         let attends = attendant.load(Ordering::Relaxed) == me;
         let streams = pauses > *PAUSES.start();
         if streams != attends {
@@ -252,13 +291,13 @@ impl Worker {
     /// tasks that led to no other, and its victims had been quicker by themselves. (The last of many that a command waits
     /// for leads to more when stolen, and still the victim had been quicker.)
     fn learn_restraint(&self, tasks: u32) -> bool {
-        let before = self.in_vain.get();
-        let in_vain = match (self.stole_little.take(), tasks) {
+        let before = self.search_state.in_vain.get();
+        let in_vain = match (self.search_state.stole_little.take(), tasks) {
             (_, 0) => before,
             (true, 1) => (before + 1).min(2 * OFTEN),
             _ => before.saturating_sub(OFTEN / 2),
         };
-        self.in_vain.set(in_vain);
+        self.search_state.in_vain.set(in_vain);
         in_vain >= OFTEN
     }
 
@@ -268,16 +307,17 @@ impl Worker {
         if attendant.load(Ordering::Relaxed) == self.index + 1 {
             attendant.store(0, Ordering::Relaxed);
         }
-        self.pauses.set(*PAUSES.start());
+        self.search_state.pauses.set(*PAUSES.start());
     }
 
     /// Woken so soon, it would better have waited; woken much later, not.
     pub(super) fn learn_patience(&self, asleep: Duration) {
         if asleep < 2 * LONGEST_SPIN {
-            self.patience
-                .set((2 * self.patience.get()).min(LONGEST_SPIN));
+            self.search_state
+                .patience
+                .set((2 * self.search_state.patience.get()).min(LONGEST_SPIN));
         } else {
-            self.patience.set(SPIN);
+            self.search_state.patience.set(SPIN);
         }
     }
 
@@ -339,7 +379,7 @@ mod tests {
         pool.start_threads().unwrap();
         let thief = Worker::guest(pool.clone(), Costs::default());
         let after_little = |tasks| {
-            thief.stole_little.set(true);
+            thief.search_state.stole_little.set(true);
             thief.learn_restraint(tasks)
         };
         assert!((1..OFTEN).all(|_| !after_little(1)), "it is too early");

@@ -29,6 +29,7 @@ use super::cost::Costs;
 use super::deque::{Deque, Steal};
 use super::shared_batch::Habit;
 use super::{Pool, Task};
+use idle::SearchState;
 use quipu_scheduler::command::is_inside_command;
 use quipu_scheduler::command::{Gather, Publisher, ReadySink, ToDrivers, replace_publisher, slab};
 use quipu_scheduler::event::{Joiner, Waiter, replace_joiner};
@@ -100,22 +101,8 @@ pub(crate) struct Worker {
     is_unfenced: Cell<bool>,
     /// Tasks since there was nothing to do.
     burst: Cell<u32>,
-    /// See [`Worker::pauses_after`].
-    pauses: Cell<u32>,
-    /// The time for which it looks for work before it sleeps.
-    patience: Cell<Duration>,
-    victim: Cell<usize>,
-    /// True if it has had a task that the victim shares, or had shared, since it last ran out of tasks of its own.
-    takes_shared: Cell<bool>,
     habit: Habit,
-    /// The count of announced tasks in deques when it last looked into them.
-    seen: Cell<u64>,
-    /// True if it has slept since it last ran out of work.
-    was_asleep: Cell<bool>,
-    /// The last theft was of one of few commands that take less time than to steal one.
-    stole_little: Cell<bool>,
-    /// The number by which such thefts that led to nothing else were more than others, lately.
-    in_vain: Cell<u32>,
+    search_state: SearchState,
     /// True for a guest that takes only brief commands.
     keeps_brief_alone: bool,
     /// True while such a guest's thread runs a user's code: brief commands are public then, too.
@@ -235,15 +222,8 @@ impl Worker {
             has_surplus: Cell::new(true),
             is_unfenced: Cell::new(true),
             burst: Cell::new(0),
-            pauses: Cell::new(*PAUSES.start()),
-            patience: Cell::new(SPIN),
-            victim: Cell::new(index),
-            takes_shared: Cell::new(false),
             habit: Habit::default(),
-            seen: Cell::new(0),
-            was_asleep: Cell::new(false),
-            stole_little: Cell::new(false),
-            in_vain: Cell::new(0),
+            search_state: SearchState::new(index),
             keeps_brief_alone: false,
             is_interrupted: Cell::new(false),
         }

@@ -1,5 +1,5 @@
 //! Random commands over a few buffers, and a model of their results.
-#![allow(clippy::unwrap_used, reason = "a promise that is not kept panics")]
+#![allow(clippy::unwrap_used, reason = "helpers assert by unwrapping")]
 
 use super::faults::next;
 use super::{FakeMemory, FakeQueue};

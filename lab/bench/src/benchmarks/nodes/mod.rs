@@ -191,7 +191,7 @@ fn add(queue: &Queue, memory: &MemoryRef) -> Result<Event, BenchError> {
 
 /// Writes a buffer's bytes, and waits.
 fn write(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8]) -> Result<(), BenchError> {
-    let to = all_of(memory, AccessMode::Overwrite);
+    let to = Access::whole(memory, AccessMode::Overwrite);
     // SAFETY: the bytes are there, and ours, until the transfer is over, which is waited for.
     let from = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
     let event = queue.write(from, to, memory.size(), &[], &[]);
@@ -200,7 +200,7 @@ fn write(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8]) -> Result<(), Benc
 
 /// Reads a buffer's bytes, and waits.
 fn read(queue: &Queue, memory: &MemoryRef, bytes: &mut [u8]) -> Result<(), BenchError> {
-    let from = all_of(memory, AccessMode::Read);
+    let from = Access::whole(memory, AccessMode::Read);
     // SAFETY: as above.
     let to = unsafe { HostMemory::new(bytes.as_mut_ptr(), bytes.len(), None) };
     let event = queue.read(from, to, memory.size(), &[], &[]);
@@ -212,15 +212,6 @@ fn wait(event: Event) -> Result<(), BenchError> {
     let waited = event.wait();
     assert!(event.is_complete(), "a wait for a transfer has ended early");
     waited.doing("waiting for a transfer")
-}
-
-fn all_of(memory: &MemoryRef, mode: AccessMode) -> Access<'_> {
-    Access {
-        memory,
-        offset: 0,
-        length: memory.size(),
-        mode,
-    }
 }
 
 /// The first number of a buffer.

@@ -88,7 +88,7 @@ impl Cuda {
     /// # Errors
     /// If CUDA refuses.
     pub fn enter(&self) -> RawResult<()> {
-        // SAFETY: alive, for this holds it.
+        // SAFETY: `self` owns the context.
         called("cuCtxSetCurrent", unsafe {
             sys::cuCtxSetCurrent(self.context)
         })
@@ -97,7 +97,7 @@ impl Cuda {
     fn capability(&self) -> RawResult<i32> {
         let ask = |attribute| {
             let mut number = 0;
-            // SAFETY: asks only.
+            // SAFETY: the call writes one number into `number`, a local variable.
             let code =
                 unsafe { sys::cuDeviceGetAttribute(&raw mut number, attribute, self.device) };
             called("cuDeviceGetAttribute", code).map(|()| number)
@@ -122,7 +122,7 @@ impl Cuda {
     }
 
     fn synchronise(&self) -> RawResult<()> {
-        // SAFETY: alive.
+        // SAFETY: `self` owns the stream.
         called("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(self.stream)
         })
@@ -146,7 +146,7 @@ impl Cuda {
     /// If CUDA refuses.
     pub fn reach(&self, other: &Cuda) -> RawResult<bool> {
         let mut can = 0;
-        // SAFETY: asks only.
+        // SAFETY: the call writes one number into `can`, a local variable.
         called("cuDeviceCanAccessPeer", unsafe {
             sys::cuDeviceCanAccessPeer(&raw mut can, self.device, other.device)
         })?;
@@ -200,7 +200,7 @@ impl Cuda {
     /// # Errors
     /// If CUDA refuses.
     pub fn replay(&self, graph: &Graph) -> RawResult<()> {
-        // SAFETY: both are alive.
+        // SAFETY: `graph` and `self` own what is passed.
         called("cuGraphLaunch", unsafe {
             sys::cuGraphLaunch(graph.0, self.stream)
         })
@@ -355,7 +355,7 @@ impl Raw for Cuda {
                     sys::cuEventRecord(self.event, self.stream)
                 })?;
                 loop {
-                    // SAFETY: alive.
+                    // SAFETY: `self` owns the event.
                     match unsafe { sys::cuEventQuery(self.event) } {
                         CUresult::CUDA_ERROR_NOT_READY => std::hint::spin_loop(),
                         code => return called("cuEventQuery", code),

@@ -1,4 +1,4 @@
-//! Futures and callbacks do not look again by themselves: enqueues flush the queues that they come to need.
+//! Tests: enqueues flush the queues that futures and callbacks come to need, because these do not look again by themselves.
 
 use crate::command::{Command, ToDrivers};
 use crate::driver::Notification;

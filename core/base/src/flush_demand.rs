@@ -1,41 +1,43 @@
-//! Watchers: futures and callbacks for which later enqueues are flushed. Counts them, by context.
+//! Flush demands: each stands for a future or a callback for which later enqueues are flushed. They are counted by context.
 //!
 //! A future cannot flush again and again as a thread that waits does, so an enqueue does it in its place: see the core's
 //! `queue::flush`.
 
 use crate::process;
+use crate::sync::lock;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// True once there was a queue whose driver needs flushes.
 static IS_NEEDED: AtomicBool = AtomicBool::new(false);
-/// The number of futures and callbacks that are registered, and not told yet.
-static WATCHERS: AtomicUsize = AtomicUsize::new(0);
+/// The number of demands.
+static DEMANDS: AtomicUsize = AtomicUsize::new(0);
 /// The number of them that came before any driver needed flushes.
-static EARLY_WATCHERS: AtomicUsize = AtomicUsize::new(0);
+static EARLY_DEMANDS: AtomicUsize = AtomicUsize::new(0);
 /// The numbers of the others, by the context of their events; `None` is the host's.
-static WATCHED: Mutex<BTreeMap<Option<u32>, usize>> = Mutex::new(BTreeMap::new());
+static BY_CONTEXT: Mutex<BTreeMap<Option<u32>, usize>> = Mutex::new(BTreeMap::new());
 
-fn watched() -> MutexGuard<'static, BTreeMap<Option<u32>, usize>> {
-    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+fn by_context() -> MutexGuard<'static, BTreeMap<Option<u32>, usize>> {
+    lock(&BY_CONTEXT)
 }
 
-/// A future or a callback for an event. Dropped when it is told, or wants nothing any more.
+/// The flush demand of a future or a callback for an event. Dropped when that is told, or wants nothing any more.
 #[derive(Debug)]
-pub struct Watching(Whose);
+pub struct FlushDemand(Whose);
 
 #[derive(Debug)]
 enum Whose {
-    /// A watcher from before any driver needed flushes: the context of its event was not noted.
+    /// A demand from before any driver needed flushes: the context of its event was not noted.
     Early,
-    /// A watcher of an event of this context, or of the host's.
+    /// A demand for an event of this context, or of the host's.
     Of(Option<u32>),
 }
 
-impl Watching {
-    /// One that is about to be registered, of an event of this context or of the host. It flushes afterwards.
+impl FlushDemand {
+    /// The demand of an observer that is about to be registered, for an event of this context or of the host. Its owner flushes
+    /// after that.
     #[must_use]
     pub fn new(context: Option<u32>) -> Self {
         if process::is_forked() {
@@ -43,19 +45,19 @@ impl Watching {
             return Self(Whose::Early);
         }
         let whose = if is_needed() {
-            *watched().entry(context).or_insert(0) += 1;
+            *by_context().entry(context).or_insert(0) += 1;
             Whose::Of(context)
         } else {
-            EARLY_WATCHERS.fetch_add(1, Ordering::Relaxed);
+            EARLY_DEMANDS.fetch_add(1, Ordering::Relaxed);
             Whose::Early
         };
-        WATCHERS.fetch_add(1, Ordering::Relaxed);
+        DEMANDS.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         Self(whose)
     }
 }
 
-impl Drop for Watching {
+impl Drop for FlushDemand {
     fn drop(&mut self) {
         if process::is_forked() {
             // Another thread may have had the lock.
@@ -63,18 +65,18 @@ impl Drop for Watching {
         }
         match self.0 {
             Whose::Early => {
-                EARLY_WATCHERS.fetch_sub(1, Ordering::Relaxed);
+                EARLY_DEMANDS.fetch_sub(1, Ordering::Relaxed);
             }
             Whose::Of(context) => {
-                let mut watched = watched();
-                let count = watched.entry(context).or_insert(1);
+                let mut demands = by_context();
+                let count = demands.entry(context).or_insert(1);
                 *count -= 1;
                 if *count == 0 {
-                    watched.remove(&context);
+                    demands.remove(&context);
                 }
             }
         }
-        WATCHERS.fetch_sub(1, Ordering::Relaxed);
+        DEMANDS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -90,18 +92,18 @@ pub fn is_needed() -> bool {
     IS_NEEDED.load(Ordering::Relaxed)
 }
 
-/// True if there are watchers. A thread that has enqueued a command looks after a fence.
+/// True if there are demands. A thread that has enqueued a command looks after a fence.
 #[inline]
 #[must_use]
 pub fn are_there_any() -> bool {
-    WATCHERS.load(Ordering::Relaxed) > 0
+    DEMANDS.load(Ordering::Relaxed) > 0
 }
 
-/// The contexts whose events are watched; none if there are watchers of the host's events, or of events that were not noted.
+/// The contexts with demands; none if there are demands for the host's events, or for events that were not noted.
 #[must_use]
 pub fn contexts() -> Option<SmallVec<[u32; 4]>> {
-    if EARLY_WATCHERS.load(Ordering::Relaxed) > 0 {
+    if EARLY_DEMANDS.load(Ordering::Relaxed) > 0 {
         return None;
     }
-    watched().keys().copied().collect()
+    by_context().keys().copied().collect()
 }

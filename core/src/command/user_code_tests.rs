@@ -1,5 +1,5 @@
-//! A user's code is called with nothing locked, and nothing that it does keeps a command from ending. Such code is in an
-//! error, in an error's text, and in a subscriber of the log.
+//! Tests: a user's code is called with nothing locked, and nothing that it does keeps a command from ending. Such code is
+//! in an error, in an error's text, and in a subscriber of the log.
 
 use super::tests::Stage;
 use super::{Command, ToDrivers};
