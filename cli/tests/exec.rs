@@ -416,6 +416,8 @@ fn a_client_without_a_compiler_runs_programs_on_a_node() {
     );
     for line in [
         "several: 7 arguments",
+        "  8 of 20 work-items in 3 sub-groups\n",
+        "  20 of 20 work-items in 1 sub-groups\n",
         "float4* in: 119b 11a3 3\n",
         "struct pair pair: 119e 11a3 0\n",
     ] {

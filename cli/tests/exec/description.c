@@ -15,6 +15,7 @@ static const char *good =
     "  part[0] = own[1];\n"
     "  *out = (int)(in[0].x * scale.y) + (int)count;\n"
     "}\n"
+    "kernel __attribute__((intel_reqd_sub_group_size(8))) void eight() {}\n"
     "kernel void nothing() {}\n";
 
 static const char *bad = "kernel void broken(global int *out) { *out = missing; }\n";
@@ -40,7 +41,7 @@ static int tell(cl_program program, cl_device_id device, const char *name) {
   cl_int code;
   cl_uint count;
   char text[256];
-  size_t size[3];
+  size_t size[3], items, groups, local = 20;
   cl_ulong bytes;
   cl_kernel kernel = clCreateKernel(program, name, &code);
   CHECK(code);
@@ -50,6 +51,11 @@ static int tell(cl_program program, cl_device_id device, const char *name) {
   CHECK(clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, NULL));
   printf("%s: %u arguments, '%s', %zux%zux%zu, %lu bytes\n", name, count, text, size[0], size[1], size[2],
          (unsigned long)bytes);
+  CHECK(clGetKernelSubGroupInfo(kernel, device, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE, sizeof local, &local,
+                                sizeof items, &items, NULL));
+  CHECK(clGetKernelSubGroupInfo(kernel, device, CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, sizeof local, &local,
+                                sizeof groups, &groups, NULL));
+  printf("  %zu of %zu work-items in %zu sub-groups\n", items, local, groups);
   for (cl_uint i = 0; i < count; i++) {
     char type[256];
     cl_kernel_arg_address_qualifier address;
@@ -90,7 +96,7 @@ int main(void) {
   if (build(context, device, good, "-no-such-option", &program)) return 1;
   CHECK(clReleaseProgram(program));
   if (build(context, device, good, "-cl-std=CL1.2 -cl-kernel-arg-info", &program)) return 1;
-  if (tell(program, device, "several") || tell(program, device, "nothing")) return 1;
+  if (tell(program, device, "several") || tell(program, device, "eight") || tell(program, device, "nothing")) return 1;
   CHECK(clReleaseProgram(program));
   CHECK(clReleaseContext(context));
   return 0;

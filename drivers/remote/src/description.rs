@@ -31,7 +31,7 @@ pub(crate) struct Asked {
     form: DescribeForm,
     source: Arc<[u8]>,
     options: String,
-    /// Nodes do not say it.
+    /// As far as its options say it, for nodes that do not.
     uniform_groups: bool,
 }
 
@@ -103,7 +103,7 @@ impl Answer {
             name: kernel.name.to_owned(),
             parameters: Vec::new(),
             required_local_size: kernel.required_local_size,
-            uniform_groups: true,
+            uniform_groups: kernel.uniform_groups,
             // Nodes do not say it.
             sees_groups: true,
             attributes: kernel.attributes.lines().map(str::to_owned).collect(),
@@ -111,7 +111,7 @@ impl Answer {
             // Only a processor's own program needs it.
             private_bytes: 0,
             has_barriers: kernel.has_barriers,
-            sub_group_size: None,
+            sub_group_size: (kernel.sub_group_size > 0).then_some(kernel.sub_group_size),
             reaches_beyond: kernel.reaches_beyond,
         };
         told.bytes += kernel_info.bytes();
@@ -258,8 +258,10 @@ impl Device {
         link.state().programs -= 1;
         waited.map_err(failed)?;
         let mut description = answer.take();
-        for kernel in &mut description.kernels {
-            kernel.uniform_groups = program.uniform_groups;
+        if !link.terms.tells_groups() {
+            for kernel in &mut description.kernels {
+                kernel.uniform_groups = program.uniform_groups;
+            }
         }
         match point.take_failure() {
             None => Ok(description),

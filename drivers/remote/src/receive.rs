@@ -112,7 +112,8 @@ impl Link {
             Message::Content(content) => self.content(content.event, content.length),
             Message::BuildLog(log) => self.answered(log.event, |answer| answer.log(log.text)),
             Message::KernelDescription(kernel) => {
-                self.answered(kernel.event, |answer| answer.kernel(kernel))
+                (self.terms.tells_groups() || kernel.is_without_groups())
+                    && self.answered(kernel.event, |answer| answer.kernel(kernel))
             }
             Message::ParameterDescription(parameter) => {
                 self.answered(parameter.event, |answer| answer.parameter(parameter))

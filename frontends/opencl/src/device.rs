@@ -165,9 +165,14 @@ impl Device {
         self.core.driver().device_takes_code(self.core.index(), of)
     }
 
-    /// True if its kernels may have images: the compiler for processors, here or on a node, makes what reads and writes them.
-    pub(crate) fn has_images(&self) -> bool {
+    /// True if the compiler for processors makes its kernels, here or on a node.
+    pub(crate) fn has_own_compiler(&self) -> bool {
         self.is_native() || self.takes_code(TypeId::of::<quipu_clc::Image>())
+    }
+
+    /// True if its kernels may have images: only the compiler for processors makes what reads and writes them.
+    pub(crate) fn has_images(&self) -> bool {
+        self.has_own_compiler()
     }
 
     /// True if a device can have kernels in OpenCL C.

@@ -140,6 +140,16 @@ impl KernelCode {
         }
     }
 
+    /// The most work-items of a work-group on a device: those that the kernel requires, or those that it may have.
+    fn group_items(&self, device: &Device) -> usize {
+        if let Some(size) = self.info.required_local_size {
+            return size.iter().map(|size| *size as usize).product();
+        }
+        let attributes = self.attributes(device);
+        let most = attributes.map(|attributes| attributes.max_block_threads as usize);
+        most.unwrap_or(usize::MAX).min(self.most_items(device))
+    }
+
     /// The kernel for devices that compile it themselves.
     fn portable(&self) -> &Portable {
         self.portable.get_or_init(|| match &self.built.parts {
@@ -588,14 +598,7 @@ pub(crate) unsafe extern "C" fn get_kernel_work_group_info(
         let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
         let required = code.info.required_local_size;
         match name {
-            CL_KERNEL_WORK_GROUP_SIZE => answer.value(match required {
-                Some(size) => size.iter().map(|size| *size as usize).product(),
-                None => {
-                    let attributes = code.attributes(&device);
-                    let most = attributes.map(|attributes| attributes.max_block_threads as usize);
-                    most.unwrap_or(usize::MAX).min(code.most_items(&device))
-                }
-            }),
+            CL_KERNEL_WORK_GROUP_SIZE => answer.value(code.group_items(&device)),
             CL_KERNEL_COMPILE_WORK_GROUP_SIZE => {
                 answer.slice(&required.unwrap_or_default().map(|size| size as usize))
             }
@@ -645,8 +648,10 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
     entry(|| {
         let kernel = Ref::<Kernel>::of(kernel)?;
         let device = kernel.device(device)?;
-        // What sub-groups other devices have, none says.
-        ensure(device.is_native(), CL_INVALID_OPERATION)?;
+        let code = kernel.code_for(&device);
+        let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
+        // What sub-groups other compilers make, none says.
+        ensure(device.has_own_compiler(), CL_INVALID_OPERATION)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };
         let given = || {
@@ -656,7 +661,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
             given.ok_or(Code(CL_INVALID_VALUE))
         };
         // A work-group is one sub-group, unless the kernel has smaller ones.
-        let least = kernel.code().info.sub_group_size;
+        let least = code.info.sub_group_size;
         let least = least.map(|items| (items as usize).max(1));
         let items = |of: &[usize]| of.iter().copied().fold(1_usize, usize::saturating_mul);
         match name {
@@ -669,12 +674,12 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                 answer.value(least.map_or(1, |least| items.div_ceil(least)))
             }
             CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT => {
-                let required = kernel.code().info.required_local_size;
+                let required = code.info.required_local_size;
                 let required = required.map(|size| size.map(|size| size as usize));
                 let [count] = given()? else {
                     return fail(CL_INVALID_VALUE);
                 };
-                let most = device.most_items_along()[0];
+                let most = code.group_items(&device).min(device.most_items_along()[0]);
                 let wanted = match least {
                     Some(least) => count.saturating_mul(least),
                     None if *count == 1 => most,
@@ -700,7 +705,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
                 }
             }
             CL_KERNEL_MAX_NUM_SUB_GROUPS => {
-                let most = device.most_items();
+                let most = code.group_items(&device);
                 answer.value(least.map_or(1, |least| most.div_ceil(least)))
             }
             // None is wanted by an attribute.

@@ -590,6 +590,14 @@ fn a_work_group_is_one_sub_group() {
     let kernel = setup.kernel("kernel void k(global int *to) { *to = 1; }", "k");
     let eight = "__attribute__((intel_reqd_sub_group_size(8))) kernel void k() {}";
     let of_eight = setup.kernel(eight, "k");
+    // So much memory has each work-item that a group has few.
+    let large = "__attribute__((intel_reqd_sub_group_size(8))) kernel void k(global int *to) {
+        int own[1 << 18];
+        for (int i = 0; i < 1 << 18; i++) own[i] = to[i];
+        barrier(CLK_GLOBAL_MEM_FENCE);
+        for (int i = 0; i < 1 << 18; i++) to[i] = own[to[i] & 1023];
+    }";
+    let large = setup.kernel(large, "k");
     let ask_of = |kernel, name, given: &[usize], room: usize| {
         let mut answer = [7_usize; 3];
         // SAFETY: so many numbers, and room for so many.
@@ -639,4 +647,31 @@ fn a_work_group_is_one_sub_group() {
         bad
     );
     assert_eq!(ask(77, &[1], 1), bad);
+    let items = {
+        let mut items = 0_usize;
+        // SAFETY: room for the answer.
+        ok(unsafe {
+            clGetKernelWorkGroupInfo()(
+                large,
+                setup.device,
+                CL_KERNEL_WORK_GROUP_SIZE,
+                size_of::<usize>(),
+                (&raw mut items).cast(),
+                null_mut(),
+            )
+        });
+        items
+    };
+    assert!((8..1024).contains(&items), "{items}");
+    let groups = items / 8;
+    assert_eq!(
+        ask_of(large, CL_KERNEL_MAX_NUM_SUB_GROUPS, &[], 1),
+        done(items.div_ceil(8))
+    );
+    for (count, wanted) in [(groups, 8 * groups), (groups + 1, 0)] {
+        assert_eq!(
+            ask_of(large, CL_KERNEL_LOCAL_SIZE_FOR_SUB_GROUP_COUNT, &[count], 1),
+            done(wanted)
+        );
+    }
 }

@@ -12,7 +12,7 @@ use quipu_protocol::message::{
     QueueLoad, Redirect, Role, SessionId, Takes, Welcome, presentable,
 };
 use quipu_protocol::{
-    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, LANES, LINKS, LOADS,
+    CONTENT, CONTENT_SIZES, DESCRIPTIONS, EMPTY_MEMORY, FEATURES, GROUPS, LANES, LINKS, LOADS,
     NEWEST_VERSION, OFFSETS, OLDEST_VERSION, PRINTED, PROTOCOL, PULSE, SENT_CONTENT,
 };
 use std::sync::Arc;
@@ -223,6 +223,12 @@ impl Terms {
     #[must_use]
     pub fn describes(&self) -> bool {
         self.features & DESCRIPTIONS != 0
+    }
+
+    /// True if its descriptions say how kernels' work-groups are divided.
+    #[must_use]
+    pub fn tells_groups(&self) -> bool {
+        self.features & GROUPS != 0
     }
 
     /// True if the node sends what kernels print.

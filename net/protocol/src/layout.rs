@@ -109,7 +109,7 @@ layouts! {
     BuildLog[16] { event: U64, text_length: U16, reserved: [u8; 6], }
     KernelDescription[40] {
         event: U64, local_bytes: U64, required_local_size: [U32; 3], parameter_count: U16, flags: U16,
-        name_length: U16, attributes_length: U16, reserved: U32,
+        name_length: U16, attributes_length: U16, sub_group_size: U32,
     }
     ParameterDescription[24] {
         event: U64, class: U16, flags: U16, size: U32, align: U32, name_length: U16, type_length: U16,

@@ -138,6 +138,10 @@ pub const NON_UNIFORM: u64 = 131072;
 /// [early](EARLY_MAGIC); and the node pings while the session starts.
 pub const EARLY: u64 = 262144;
 
+/// The feature that both sides agree on: the description of a [kernel](message::KernelDescription) says how its work-groups are
+/// divided.
+pub const GROUPS: u64 = 524288;
+
 /// The label of TLS's exporter for the id of a new session.
 pub const SESSION_LABEL: &[u8] = b"EXPORTER-quipu-session";
 
@@ -160,7 +164,8 @@ pub const FEATURES: u64 = compression::LZ4
     | PRINTED
     | HALVES
     | NON_UNIFORM
-    | EARLY;
+    | EARLY
+    | GROUPS;
 
 /// The version that two speak who understand these: the newest of both. `None` if there is none.
 ///

@@ -202,6 +202,8 @@ fn descriptions_that_make_no_sense_are_not_sent() {
         local_bytes: 0,
         has_barriers: false,
         reaches_beyond: false,
+        uniform_groups: false,
+        sub_group_size: 0,
     };
     for (wrong, because) in [
         (KernelDescription { name: "", ..kernel }, "without a name"),

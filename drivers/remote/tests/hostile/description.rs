@@ -5,6 +5,8 @@ use crate::node::Liar;
 use crate::{alone, asked, support};
 use quipu_clc::{Description, KernelInfo, MemoryAccess, ParameterInfo, ParameterKind, ProgramText};
 use quipu_driver_remote::{Options, connect};
+use quipu_link::Key;
+use quipu_protocol::GROUPS;
 use quipu_protocol::message::{
     BuildLog, Failed, Failure, KernelDescription, Message, ParameterClass, ParameterDescription,
 };
@@ -13,8 +15,14 @@ use std::sync::Arc;
 
 /// Has a program read by a node that does this with the event of the question.
 fn described(script: impl FnOnce(&mut Lane, u64) + Send + 'static) -> Result<Description, Error> {
+    described_by(Liar::start(), script)
+}
+
+fn described_by(
+    (liar, key): (Liar, Key),
+    script: impl FnOnce(&mut Lane, u64) + Send + 'static,
+) -> Result<Description, Error> {
     let _alone = alone();
-    let (liar, key) = Liar::start();
     liar.script(move |mut commands, _| {
         let all = asked(&mut commands, 1);
         script(&mut commands, all[0].event);
@@ -42,6 +50,8 @@ fn kernel(event: u64, parameters: u16) -> Message<'static> {
         local_bytes: 128,
         has_barriers: true,
         reaches_beyond: false,
+        uniform_groups: false,
+        sub_group_size: 16,
     })
 }
 
@@ -108,20 +118,45 @@ fn kernels_and_log_are_as_the_node_says() {
             name: "f".to_owned(),
             parameters: vec![parameter, value],
             required_local_size: Some([8, 4, 1]),
-            uniform_groups: true,
+            // Whatever the options say.
+            uniform_groups: false,
             sees_groups: true,
             attributes: ["vec_type_hint(int)", "work_group_size_hint(8,1,1)"]
                 .map(str::to_owned)
                 .to_vec(),
             local_bytes: 128,
             private_bytes: 0,
-            sub_group_size: None,
+            sub_group_size: Some(16),
             has_barriers: true,
             reaches_beyond: false,
         }],
         log: "one two".to_owned(),
     };
     assert_eq!(description.unwrap(), expected);
+}
+
+#[test]
+fn a_node_that_does_not_say_how_groups_are_divided_says_nothing_of_it() {
+    let described = |groups: bool| {
+        let (liar, key) = Liar::start();
+        liar.lack(GROUPS);
+        described_by((liar, key), move |commands, event| {
+            let Message::KernelDescription(kernel) = kernel(event, 0) else {
+                unreachable!()
+            };
+            commands.push(&Message::KernelDescription(KernelDescription {
+                uniform_groups: groups,
+                sub_group_size: 0,
+                ..kernel
+            }));
+            complete(commands, event);
+        })
+    };
+    // The options of the program name no version, so they say it.
+    let kernel = described(false).unwrap().kernels.remove(0);
+    assert!(kernel.uniform_groups && kernel.sub_group_size.is_none());
+    let error = described(true).unwrap_err().to_string();
+    assert!(error.contains("broke a rule"), "{error}");
 }
 
 #[test]

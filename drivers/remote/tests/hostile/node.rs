@@ -59,6 +59,8 @@ struct Shared {
     others: Vec<Message<'static>>,
     /// How the next session answers.
     seed: AtomicU64,
+    /// The features that it does not take.
+    lacks: AtomicU64,
     script: Mutex<Option<Script>>,
     stopping: AtomicBool,
     sockets: Mutex<Vec<TcpStream>>,
@@ -82,6 +84,7 @@ impl Liar {
             said: said.clone(),
             others: others(),
             seed: AtomicU64::new(0),
+            lacks: AtomicU64::new(0),
             script: Mutex::default(),
             stopping: AtomicBool::new(false),
             sockets: Mutex::default(),
@@ -111,6 +114,11 @@ impl Liar {
     /// The next session is of this seed.
     pub(crate) fn prepare(&self, seed: u64) {
         self.shared.seed.store(seed, Ordering::SeqCst);
+    }
+
+    /// From now on it does not take these features.
+    pub(crate) fn lack(&self, features: u64) {
+        self.shared.lacks.store(features, Ordering::SeqCst);
     }
 
     /// The next session does this.
@@ -172,7 +180,7 @@ impl Shared {
                 let _ = socket.shutdown(Shutdown::Both);
             }
             Role::Bulk => {
-                let welcome = welcome(session, &mut Random(0));
+                let welcome = self.welcome(session, &mut Random(0));
                 let Ok(connection) = caller.welcome(welcome, &[]) else {
                     return;
                 };
@@ -198,13 +206,13 @@ impl Shared {
         if let Some(script) = self.script.lock().unwrap().take() {
             // With a seed of which all is as it usually is.
             let devices = [device(0, &mut Random(1))];
-            let connection = caller.welcome(welcome(session, &mut Random(1)), &devices);
+            let connection = caller.welcome(self.welcome(session, &mut Random(1)), &devices);
             return script(Lane::new(connection.unwrap()), &bulk);
         }
         let devices: Vec<Device<'_>> = (0..1 + random.below(2))
             .map(|number| device(number as u32, &mut random))
             .collect();
-        let welcome = welcome(session, &mut random);
+        let welcome = self.welcome(session, &mut random);
         let Ok(connection) = caller.welcome(welcome, &devices) else {
             return;
         };
@@ -223,6 +231,13 @@ impl Shared {
             is_finished: false,
         }
         .run();
+    }
+
+    fn welcome(&self, session: SessionId, random: &mut Random) -> Welcome<'static> {
+        Welcome {
+            features: quipu_protocol::FEATURES & !self.lacks.load(Ordering::SeqCst),
+            ..welcome(session, random)
+        }
     }
 }
 

@@ -192,8 +192,8 @@ impl Described {
         self.outcome.clone()
     }
 
-    /// Tells all that was found, before the command's end.
-    pub(super) fn tell(&self, event: u64, mut tell: impl FnMut(&Message<'_>)) {
+    /// Tells all that was found, before the command's end, and how work-groups are divided to a client that knows of that.
+    pub(super) fn tell(&self, event: u64, with_groups: bool, mut tell: impl FnMut(&Message<'_>)) {
         let log = presentable(&self.description.log, MAX_LOG);
         let mut rest = &log[..];
         while !rest.is_empty() {
@@ -212,6 +212,8 @@ impl Described {
                 local_bytes: kernel.local_bytes,
                 has_barriers: kernel.has_barriers,
                 reaches_beyond: kernel.reaches_beyond,
+                uniform_groups: with_groups && kernel.uniform_groups,
+                sub_group_size: kernel.sub_group_size.filter(|_| with_groups).unwrap_or(0),
             }));
             for parameter in &kernel.parameters {
                 let name = presentable(&parameter.name, MAX_NAME);

@@ -16,11 +16,11 @@ use crate::failure::Told;
 use crate::locked;
 use crate::printed::Printed;
 use quipu_link::stream::Outgoing;
-use quipu_protocol::LANES;
 use quipu_protocol::limits::MAX_LANE;
 use quipu_protocol::message::{
     self, Completed, Message, Profile, Profiled, Ran, ReadBytes, Run, Word,
 };
+use quipu_protocol::{GROUPS, LANES};
 use quipu_scheduler::event::Profile as Times;
 use quipu_scheduler::panics::quietly;
 use quipu_scheduler::{Error, Event};
@@ -80,6 +80,8 @@ pub(crate) struct Ends {
     bulk: Arc<Bulk>,
     /// The client is told on which lanes profiled commands ran.
     tells_lanes: bool,
+    /// The client takes descriptions that say how work-groups are divided.
+    tells_groups: bool,
     /// What kernels print, if the client is told.
     printed: Option<Arc<Printed>>,
     pending: Mutex<Pending>,
@@ -114,6 +116,7 @@ impl Ends {
             out,
             bulk,
             tells_lanes: features & LANES != 0,
+            tells_groups: features & GROUPS != 0,
             printed,
             pending: Mutex::default(),
             wake: Condvar::new(),
@@ -242,7 +245,9 @@ impl Ends {
                     let Some(described) = answer.get() else {
                         continue;
                     };
-                    described.tell(id, |message| pending.push(&self.out, message, None));
+                    described.tell(id, self.tells_groups, |message| {
+                        pending.push(&self.out, message, None);
+                    });
                     match described.outcome() {
                         Ok(()) => done.push(Word::new(id)),
                         Err(error) => {

@@ -104,18 +104,30 @@ pub struct KernelDescription<'a> {
     pub has_barriers: bool,
     /// True if the kernel may touch memory other than its arguments, or prints.
     pub reaches_beyond: bool,
+    /// True if the kernel's work-groups divide a launch evenly. This and the next take the feature [`GROUPS`](crate::GROUPS).
+    pub uniform_groups: bool,
+    /// The most work-items of a sub-group; zero if a sub-group is the whole work-group.
+    pub sub_group_size: u32,
 }
 
 const BARRIERS: u16 = 1;
 const BEYOND: u16 = 2;
 const REQUIRED: u16 = 4;
+const UNIFORM: u16 = 8;
+
+impl KernelDescription<'_> {
+    /// True if it says nothing that takes the feature [`GROUPS`](crate::GROUPS).
+    #[must_use]
+    pub fn is_without_groups(&self) -> bool {
+        !self.uniform_groups && self.sub_group_size == 0
+    }
+}
 
 impl<'a> Body<'a> for KernelDescription<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Problem> {
         let fixed: &layout::KernelDescription = cursor.fixed()?;
-        zero(RESERVED, fixed.reserved)?;
         let flags = fixed.flags.get();
-        if flags & !(BARRIERS | BEYOND | REQUIRED) != 0 {
+        if flags & !(BARRIERS | BEYOND | REQUIRED | UNIFORM) != 0 {
             return Err(Problem::Unknown {
                 field: "the flags",
                 value: flags.into(),
@@ -136,6 +148,8 @@ impl<'a> Body<'a> for KernelDescription<'a> {
             local_bytes: fixed.local_bytes.get(),
             has_barriers: flags & BARRIERS != 0,
             reaches_beyond: flags & BEYOND != 0,
+            uniform_groups: flags & UNIFORM != 0,
+            sub_group_size: fixed.sub_group_size.get(),
         })
     }
 
@@ -168,7 +182,8 @@ impl<'a> Body<'a> for KernelDescription<'a> {
         let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
         let flags = flag(self.has_barriers, BARRIERS)
             | flag(self.reaches_beyond, BEYOND)
-            | flag(self.required_local_size.is_some(), REQUIRED);
+            | flag(self.required_local_size.is_some(), REQUIRED)
+            | flag(self.uniform_groups, UNIFORM);
         let fixed = layout::KernelDescription {
             event: self.event.into(),
             local_bytes: self.local_bytes.into(),
@@ -177,7 +192,7 @@ impl<'a> Body<'a> for KernelDescription<'a> {
             flags: flags.into(),
             name_length: (self.name.len() as u16).into(),
             attributes_length: (self.attributes.len() as u16).into(),
-            reserved: 0.into(),
+            sub_group_size: self.sub_group_size.into(),
         };
         out.extend_from_slice(fixed.as_bytes());
         out.extend_from_slice(self.name.as_bytes());

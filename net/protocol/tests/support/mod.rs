@@ -444,6 +444,8 @@ pub(crate) fn samples() -> Vec<(Message<'static>, u64)> {
             local_bytes: 256,
             has_barriers: true,
             reaches_beyond: true,
+            uniform_groups: true,
+            sub_group_size: 128,
         }),
         Message::ParameterDescription(ParameterDescription {
             event: 36,

@@ -290,6 +290,8 @@ pub(crate) fn message(draw: &mut Draw<'_>) -> (Message<'static>, u64) {
             local_bytes: draw.number(),
             has_barriers: draw.flag(),
             reaches_beyond: draw.flag(),
+            uniform_groups: draw.flag(),
+            sub_group_size: draw.number() as u32,
         }),
         43 => parameter_description(draw),
         44 => {
