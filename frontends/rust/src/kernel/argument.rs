@@ -387,7 +387,7 @@ pub struct ReadView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
 
 /// A view of `D` dimensions that is written.
 #[derive(Debug)]
-pub struct WriteView<T, const D: usize>(Layout<D>, PhantomData<fn() -> T>);
+pub struct WriteView<T, const D: usize>(Layout<D>, Write<T>);
 
 impl<T> Read<T> {
     pub(crate) fn new() -> Self {
@@ -413,21 +413,55 @@ impl<T> Write<T> {
     }
 }
 
+/// The parts that a command keeps of a client's arguments.
 #[cfg(feature = "serve")]
-impl<T, const D: usize> ReadView<T, D> {
-    pub(crate) fn new(layout: Layout<D>) -> Self {
-        Self(layout, PhantomData)
-    }
-}
+mod passed {
+    use super::{AccessMode, Layout, PhantomData, Read, ReadView, Write, WriteView};
 
-#[cfg(feature = "serve")]
-impl<T, const D: usize> WriteView<T, D> {
-    pub(crate) fn new(layout: Layout<D>) -> Self {
-        Self(layout, PhantomData)
+    impl<T> Read<T> {
+        pub(crate) fn passed(_: AccessMode) -> Self {
+            Self::new()
+        }
+    }
+
+    impl<T> Write<T> {
+        pub(crate) fn passed(mode: AccessMode) -> Self {
+            match mode {
+                AccessMode::Overwrite => Self::overwriting(),
+                _ => Self::new(),
+            }
+        }
+    }
+
+    impl<T, const D: usize> ReadView<T, D> {
+        pub(crate) fn passed((layout, _): (Layout<D>, AccessMode)) -> Self {
+            Self(layout, PhantomData)
+        }
+    }
+
+    impl<T, const D: usize> WriteView<T, D> {
+        pub(crate) fn passed((layout, mode): (Layout<D>, AccessMode)) -> Self {
+            Self(layout, Write::passed(mode))
+        }
     }
 }
 
 impl<T: Element> Write<T> {
+    /// Sees that elements are values of their type. If their content is not kept, those that are none become zero.
+    ///
+    /// # Safety
+    /// They are there, aligned, and nobody else's.
+    unsafe fn check_values(&self, pointer: *mut T, length: usize) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match self.overwrites {
+                true => clear_invalid(pointer, length),
+                false => drop(values(pointer, length)?),
+            }
+        }
+        Ok(())
+    }
+
     /// The elements of the next argument, to be written in parts.
     ///
     /// # Safety
@@ -507,12 +541,8 @@ unsafe impl<T: Element> Stored for Write<T> {
         // SAFETY: the argument is of this type, and nobody else's: `Stored::check` asks its caller for that.
         unsafe {
             let (pointer, length) = elements::<T>(raw)?;
-            match self.overwrites {
-                true => clear_invalid(pointer, length),
-                false => drop(values(pointer, length)?),
-            }
+            self.check_values(pointer, length)
         }
-        Ok(())
     }
 
     fn pass(&self, to: &mut Passing<'_>) {
@@ -531,10 +561,7 @@ unsafe impl<T: Element> Stored for Write<T> {
         // SAFETY: the command's bytes, as the caller promises, which are this task's alone: it writes them, and is called once.
         unsafe {
             let (pointer, length) = elements(raw)?;
-            match self.overwrites {
-                true => clear_invalid(pointer, length),
-                false => drop(values(pointer, length)?),
-            }
+            self.check_values(pointer, length)?;
             Ok(std::slice::from_raw_parts_mut(pointer, length))
         }
     }
@@ -558,7 +585,8 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
             let is_inside = flat.in_strides(self.0.extent(), self.0.strides());
             is_inside.map_err(|error| unresolved(&error.to_string()))?;
             for start in self.0.row_starts() {
-                values::<T>(pointer.add(start), self.0.extent()[D - 1])?;
+                self.1
+                    .check_values(pointer.add(start), self.0.extent()[D - 1])?;
             }
         }
         Ok(())
@@ -571,7 +599,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     #[inline]
     unsafe fn view<'a>(&self, raw: &mut Raw<'a>) -> Result<GlobalMut<'a, T, D>> {
         // SAFETY: the argument is of this type, and valid for `'a`: `Stored::view` asks its caller for that.
-        let flat = unsafe { Write::<T>::new().view(raw) }?;
+        let flat = unsafe { self.1.view(raw) }?;
         flat.in_strides(self.0.extent(), self.0.strides())
             .map_err(|error| unresolved(&error.to_string()))
     }
@@ -579,7 +607,7 @@ unsafe impl<T: Element, const D: usize> Stored for WriteView<T, D> {
     #[inline]
     unsafe fn host<'a>(&self, raw: &mut Raw<'a>) -> Result<&'a mut [T]> {
         // SAFETY: the argument is of this type, and valid for `'a`: `Stored::host` asks its caller for that.
-        unsafe { Write::<T>::new().host(raw) }
+        unsafe { self.1.host(raw) }
     }
 
     #[inline]
@@ -686,7 +714,7 @@ unsafe impl<'b, T: Element, const D: usize> Argument<'b> for &'b mut View<T, D> 
     fn split(self) -> Result<(WriteView<T, D>, Option<Access<'b>>)> {
         // The elements between the rows stay as they are, so the bytes are read too.
         let access = self.buffer().access(AccessMode::ReadWrite);
-        Ok((WriteView(*self.layout(), PhantomData), Some(access)))
+        Ok((WriteView(*self.layout(), Write::new()), Some(access)))
     }
 }
 

@@ -16,7 +16,7 @@ use quipu_kernel::{
 use quipu_node::Parameter;
 use quipu_scheduler::portable::Extents;
 use quipu_scheduler::region::Region;
-use quipu_scheduler::{Error, ErrorKind, Result};
+use quipu_scheduler::{AccessMode, Error, ErrorKind, Result};
 
 /// The parameters that were passed, and not taken yet.
 #[derive(Debug)]
@@ -24,6 +24,9 @@ pub struct Taking<'l> {
     parameters: &'l [Parameter<'l>],
     taken: usize,
 }
+
+/// Memory that was passed: how many elements, their shape if there is one, and how they are accessed.
+type Taken<'l> = (usize, Option<&'l (Extents, Extents)>, AccessMode);
 
 fn refused(problem: String) -> Error {
     ErrorKind::InvalidArgument {
@@ -124,11 +127,11 @@ impl<'l> Taking<'l> {
         Ok(value)
     }
 
-    /// Memory of whole elements: how many, and their shape if there is one.
+    /// Memory of whole elements.
     fn memory<T: Element + KernelData>(
         &mut self,
         is_written: bool,
-    ) -> Result<(usize, Option<&'l (Extents, Extents)>)> {
+    ) -> Result<Taken<'l>> {
         let Parameter::Memory {
             mode,
             range,
@@ -156,24 +159,25 @@ impl<'l> Taking<'l> {
         if count == 0 {
             return Err(self.refuse("without elements"));
         }
-        Ok((count, *shape))
+        Ok((count, *shape, *mode))
     }
 
-    /// Elements in a row.
-    fn flat<T: Element + KernelData>(&mut self, is_written: bool) -> Result<()> {
-        if self.memory::<T>(is_written)?.1.is_some() {
+    /// Elements in a row, by how they are accessed.
+    fn flat<T: Element + KernelData>(&mut self, is_written: bool) -> Result<AccessMode> {
+        let (_, shape, mode) = self.memory::<T>(is_written)?;
+        if shape.is_some() {
             return Err(self.refuse("that has a shape, where the kernel has elements in a row"));
         }
         self.taken += 1;
-        Ok(())
+        Ok(mode)
     }
 
     /// An array of `D` dimensions.
     fn array<T: Element + KernelData, const D: usize>(
         &mut self,
         is_written: bool,
-    ) -> Result<Layout<D>> {
-        let (count, shape) = self.memory::<T>(is_written)?;
+    ) -> Result<(Layout<D>, AccessMode)> {
+        let (count, shape, mode) = self.memory::<T>(is_written)?;
         let layout = match shape {
             Some((extents, strides)) => match (narrow(extents), narrow(strides)) {
                 (Some(extent), Some(strides)) => Layout::strided(extent, strides).ok(),
@@ -188,7 +192,7 @@ impl<'l> Taking<'l> {
             )
         })?;
         self.taken += 1;
-        Ok(layout)
+        Ok((layout, mode))
     }
 }
 
@@ -249,7 +253,7 @@ macro_rules! flat {
             type Kept = $kept<T>;
 
             fn take(from: &mut Taking<'_>) -> Result<$kept<T>> {
-                from.flat::<T>($is_written).map(|()| $kept::new())
+                from.flat::<T>($is_written).map($kept::passed)
             }
         }
     )*};
@@ -268,7 +272,7 @@ macro_rules! array {
             type Kept = $kept<T, $rank>;
 
             fn take(from: &mut Taking<'_>) -> Result<$kept<T, $rank>> {
-                from.array::<T, $rank>($is_written).map($kept::new)
+                from.array::<T, $rank>($is_written).map($kept::passed)
             }
         }
     )*};

@@ -507,6 +507,23 @@ fn what_means_well_runs() {
     }
 }
 
+#[test]
+fn what_is_overwritten_has_values_whatever_was_there() {
+    let mut case = good(2);
+    // No bits of `bool`.
+    case.bytes = vec![200; BYTES as usize];
+    let outcome = launch(&case);
+    assert!(
+        matches!(&outcome, Outcome::Failed(error) if error.contains("no value of bool")),
+        "{outcome:?}"
+    );
+    let Sent::Memory { mode, .. } = &mut case.parameters[1] else {
+        unreachable!()
+    };
+    *mode = AccessMode::Overwrite;
+    assert_eq!(launch(&case), Outcome::Ran);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
