@@ -22,7 +22,6 @@ use crate::handle::Ref;
 use crate::memory::Memory;
 use crate::queue::Queue;
 use opencl_sys::*;
-use quipu_scheduler::UserEvent;
 
 /// What every command is enqueued with: its queue, what it waits for, and where its event goes.
 pub(crate) struct Command<'q> {
@@ -62,23 +61,9 @@ impl<'q> Command<'q> {
         if self.queue.is_out_of_order() {
             return enqueue(&self.waits);
         }
-        let mut waits = self.waits.clone();
-        let of = quipu_scheduler::Event::as_order;
-        if self.queue.device.core.properties().caller_runs {
-            // The command may run here, and so may others that it makes ready. A function of the program's among them may come here
-            // again: what it enqueues waits for this turn.
-            let turn = UserEvent::new();
-            let last = self.queue.last_of_host_memory().replace(turn.event());
-            waits.extend(last.as_ref().map(of));
-            let enqueued = enqueue(&waits);
-            match &enqueued {
-                Ok(event) => event.on_complete(move |_| turn.complete()),
-                Err(_) => turn.complete(),
-            }
-            return enqueued;
-        }
         let mut last = self.queue.last_of_host_memory();
-        waits.extend(last.as_ref().map(of));
+        let mut waits = self.waits.clone();
+        waits.extend(last.iter().map(quipu_scheduler::Event::as_order));
         let event = enqueue(&waits)?;
         *last = Some(event.clone());
         Ok(event)
@@ -177,64 +162,4 @@ fn memory(queue: &Ref<Queue>, handle: cl_mem) -> Result<Ref<Memory>> {
     let memory = Ref::<Memory>::of(handle)?;
     ensure(memory.context.is(&queue.context), CL_INVALID_CONTEXT)?;
     Ok(memory)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::context::create_context;
-    use crate::platform::get_device_ids;
-    use crate::queue::create_command_queue;
-    use quipu_scheduler::{Phase, Request};
-    use std::ptr::{null, null_mut};
-    use std::sync::mpsc::channel;
-    use std::time::Duration;
-
-    #[test]
-    fn what_a_command_runs_enqueues_what_is_run_after_it() {
-        // SAFETY: no other test of this crate looks at the environment.
-        unsafe { std::env::set_var("QUIPU_OPENCL_DEVICES", "serial") };
-        let (mut device, mut code) = (null_mut(), 0);
-        // SAFETY: room for one device; one device; where the codes go.
-        let queue = unsafe {
-            let kind = CL_DEVICE_TYPE_ALL;
-            code |= get_device_ids(null_mut(), kind, 1, &raw mut device, null_mut());
-            let context = create_context(
-                null(),
-                1,
-                &raw const device,
-                None,
-                null_mut(),
-                &raw mut code,
-            );
-            create_command_queue(context, device, 0, &raw mut code)
-        };
-        assert_eq!(code, CL_SUCCESS);
-        let queue = Ref::<Queue>::of(queue).unwrap();
-        assert!(queue.device.core.properties().caller_runs);
-        let (sender, ended) = channel();
-        std::thread::spawn(move || {
-            // SAFETY: no events.
-            let command = || unsafe { Command::new(&queue, 0, null(), null_mut()) }.unwrap();
-            let nothing = |waits: &[quipu_scheduler::Event]| -> Result<quipu_scheduler::Event> {
-                let request = Request {
-                    waits,
-                    ..Request::default()
-                };
-                Ok(queue.core.host_task(|_| Ok(()), &request)?)
-            };
-            let mut inner = None;
-            let outer = command().with_host_memory(|waits| {
-                let event = command().with_host_memory(nothing)?;
-                assert_ne!(event.phase(), Phase::Complete);
-                inner = Some(event);
-                nothing(waits)
-            });
-            outer.unwrap().wait().unwrap();
-            inner.unwrap().wait().unwrap();
-            sender.send(()).unwrap();
-        });
-        // Longer than this takes.
-        ended.recv_timeout(Duration::from_secs(60)).unwrap();
-    }
 }
