@@ -128,10 +128,7 @@ impl<'l> Taking<'l> {
     }
 
     /// Memory of whole elements.
-    fn memory<T: Element + KernelData>(
-        &mut self,
-        is_written: bool,
-    ) -> Result<Taken<'l>> {
+    fn memory<T: Element + KernelData>(&mut self, is_written: bool) -> Result<Taken<'l>> {
         let Parameter::Memory {
             mode,
             range,

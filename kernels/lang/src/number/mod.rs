@@ -50,7 +50,16 @@ use bytemuck::{NoUninit, Zeroable};
 
 /// Plain data of at most eight bytes that threads can compute with: a number, or a truth value.
 pub trait Scalar:
-    NoUninit + Zeroable + Default + PartialEq + PartialOrd + Debug + Send + Sync + 'static
+    crate::ValueParameter
+    + NoUninit
+    + Zeroable
+    + Default
+    + PartialEq
+    + PartialOrd
+    + Debug
+    + Send
+    + Sync
+    + 'static
 {
     /// Its type in the intermediate representation; `None` for one that runs natively only.
     const TYPE: Option<quipu_kernel_ir::Scalar>;
