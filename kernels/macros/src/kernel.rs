@@ -136,7 +136,7 @@ fn written(
         ));
     };
     let is_block = signature.asyncness.is_some();
-    if (acc.waits != Waits::ForNone) != is_block {
+    if (acc.waits != Waits::Never) != is_block {
         let words = if is_block {
             refuse::ASYNC
         } else {
@@ -466,7 +466,7 @@ impl Kernel<'_> {
                     quote!((#(<#types as #krate::__macro::emit::SharedParameter>::array(self.lengths[#numbers]),)*)),
                 )
             };
-            let waits_for_grid = (acc.waits == Waits::ForGrid).then(|| {
+            let waits_for_grid = (acc.waits == Waits::Grid).then(|| {
                 quote!(
                     const WAITS_FOR_GRID: bool = true;
                 )
@@ -474,7 +474,7 @@ impl Kernel<'_> {
             let in_phases = match self.method {
                 // Its body says `self`.
                 Some(_) => None,
-                None if is_refused || acc.waits == Waits::ForGrid => None,
+                None if is_refused || acc.waits == Waits::Grid => None,
                 None => phases(krate, item, acc, &self.parameters),
             };
             let in_phases = in_phases.map(|body| {

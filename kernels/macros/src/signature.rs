@@ -48,9 +48,9 @@ pub(crate) struct AcceleratorParameter {
 /// The threads for which a thread can wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waits {
-    ForNone,
-    ForBlock,
-    ForGrid,
+    Never,
+    Block,
+    Grid,
 }
 
 /// The dimensions of a parameter's accelerator, and the threads for which it can wait; none if its type is no reference to one.
@@ -67,9 +67,9 @@ pub(crate) fn accelerator(user_type: &Type) -> Option<(TokenStream, Waits)> {
         };
         let last = bound.path.segments.last()?;
         let waits = match last.ident.to_string().as_str() {
-            "Accelerator" => Waits::ForNone,
-            "BlockAccelerator" => Waits::ForBlock,
-            "GridAccelerator" => Waits::ForGrid,
+            "Accelerator" => Waits::Never,
+            "BlockAccelerator" => Waits::Block,
+            "GridAccelerator" => Waits::Grid,
             _ => return None,
         };
         let PathArguments::AngleBracketed(arguments) = &last.arguments else {

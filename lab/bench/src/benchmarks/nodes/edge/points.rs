@@ -4,6 +4,8 @@
 //! knows, one of sixteen or so. The second node sorts the points by depth, the farthest first. The
 //! client blends them into a picture in this order. A cloud has room for a point of each pixel.
 
+#![allow(clippy::needless_range_loop, reason = "kernels go by index")]
+
 use super::Stream;
 use crate::benchmarks::nodes::cluster::Offer;
 use quipu::kernels::{Accelerator, OwnElements, RawMut, kernel};
