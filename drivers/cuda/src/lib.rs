@@ -12,6 +12,7 @@
 //! | `staging` | pinned memory, through which the host's bytes go |
 //! | `program` | code that launches bring along: compiled, launched |
 //! | `memory` | allocations of the devices' memory |
+//! | `grid_barrier` | the memory of barriers between blocks |
 //! | `native` | CUDA's objects |
 //! | `error` | CUDA's refusals in words |
 //!
