@@ -101,11 +101,18 @@ pub(super) fn host_machine(module: Module) -> Result<Machine, Fault> {
     const AGGRESSIVE: i32 = 3;
     const POSITION_INDEPENDENT: i32 = 2;
     const DEFAULT_MODEL: i32 = 0;
+    // `half` is computed in `float` and rounded on every processor, so that all give the same results.
+    let without_half = if cfg!(target_arch = "x86_64") {
+        ",-avx512fp16"
+    } else {
+        ""
+    };
+    let features = text(&(string(LLVMGetHostCPUFeatures()) + without_half));
     let machine = LLVMCreateTargetMachine(
         target,
         triple,
         LLVMGetHostCPUName(),
-        LLVMGetHostCPUFeatures(),
+        features.as_ptr(),
         AGGRESSIVE,
         POSITION_INDEPENDENT,
         DEFAULT_MODEL,

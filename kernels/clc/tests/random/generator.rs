@@ -38,6 +38,8 @@ struct Function {
     changes: Option<Type>,
     /// Whether work-items wait in it.
     waits: bool,
+    /// Whether it has functions that all work-items of a group have to call.
+    is_collective: bool,
 }
 
 /// What a statement stands in.
@@ -64,6 +66,8 @@ pub(crate) struct Generator {
     names: usize,
     /// How many more statements there may be.
     left: usize,
+    /// Whether the function that is written has functions that all work-items of a group have to call.
+    is_collective: bool,
 }
 
 /// A program, the same each time for a seed.
@@ -75,6 +79,7 @@ pub(crate) fn program(seed: u64) -> Program {
         locals: Vec::new(),
         functions: Vec::new(),
         names: 0,
+        is_collective: false,
         left: 0,
     };
     this.program(seed)
@@ -157,6 +162,7 @@ impl Generator {
         }
         self.locals = vec![("shared".to_owned(), Type::UINT)];
         self.left = 6 + self.random.below(8);
+        self.is_collective = false;
         let place = Place {
             together: waits,
             in_loop: false,
@@ -175,6 +181,7 @@ impl Generator {
             takes,
             changes,
             waits,
+            is_collective: self.is_collective,
         });
         Nested {
             parts: vec![(head + ") {", body)],
@@ -544,6 +551,7 @@ impl Generator {
     }
 
     fn collective(&mut self, place: Place) -> Statement {
+        self.is_collective = true;
         let group = self.random.one_of(&["work_group", "sub_group"]);
         let Some(Variable { name, of, same, .. }) = self.target(place) else {
             return self.declaration(place);
@@ -641,6 +649,7 @@ impl Generator {
             .functions
             .iter()
             .filter(|it| place.together || !it.waits)
+            .filter(|it| !(it.is_collective && place.gives.is_none() && place.may_return))
             .cloned()
             .collect();
         if all.is_empty() {
@@ -651,8 +660,10 @@ impl Generator {
             gives,
             takes,
             changes,
+            is_collective,
             ..
         } = self.random.one_of(&all);
+        self.is_collective |= is_collective;
         let same_number = match place.together {
             true => self.expression(Type::INT, 1, true),
             false => "u".to_owned(),
