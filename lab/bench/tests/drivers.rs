@@ -38,6 +38,7 @@ fn the_list_names_each_benchmark_once() {
     let expected = [
         "babelstream",
         "block-size",
+        "buffers",
         "bulk",
         "chain",
         "device-babelstream",
