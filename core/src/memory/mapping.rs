@@ -170,7 +170,8 @@ impl HostQueue {
     /// Has `task` run on the host with all accesses of the request, which are [resolved](HostLease::argument) there. It
     /// comes after the waits of the request and the last barrier of `queue`, which takes it for one of its own commands.
     /// It runs on the thread that ends its last wait, so it must not wait for anything. In an in-order queue that has its
-    /// [hazards to itself](crate::Hazards::within_queue) it is a barrier.
+    /// [hazards to itself](crate::Hazards::within_queue) it comes between two barriers. A command that another thread enqueues
+    /// meanwhile may run beside it.
     ///
     /// # Errors
     /// If a range is out of bounds or belongs to another context, or the context or the queue's device is lost; of a

@@ -360,7 +360,7 @@ impl Memory {
         Some(MemoryRef(NonNull::from(self)))
     }
 
-    /// Keeps the object for good: its bytes stay where they are. For a driver whose device may use them after the end of a
+    /// Keeps the object for good, and its bytes on the host. For a driver whose device may use them after the end of a
     /// command that is lost with the device. The command has not ended yet.
     pub fn keep_for_good(&self) {
         loop {

@@ -32,8 +32,8 @@ pub(crate) fn properties(name: String, cores: usize, caller_runs: bool) -> Devic
     }
 }
 
-/// Total and available bytes of the memory that this process may have: the host's, or less in a container. Zeros where the system
-/// does not say.
+/// Total and available bytes of the memory that this process may have: the host's, or at most its control groups' limit. Zeros
+/// where the system does not say.
 pub(crate) fn memory() -> (u64, u64) {
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
         return (0, 0);

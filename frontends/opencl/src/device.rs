@@ -238,7 +238,7 @@ impl Device {
 
     /// Bytes of `constant` memory that an argument may have.
     fn constant_bytes(&self) -> u64 {
-        let most = match self.is_native() {
+        let most = match self.has_own_compiler() {
             true => CONSTANT_BYTES,
             false => {
                 let told = self.core.text_features().constant_bytes;
@@ -250,7 +250,7 @@ impl Device {
 
     /// Numbers of a type in the vectors that suit the device: its own compiler makes vectors of work-items, where it has any.
     fn vector_width(&self, is_there: bool, of_processors: cl_uint) -> cl_uint {
-        match (is_there, self.is_native()) {
+        match (is_there, self.has_own_compiler()) {
             (false, _) => 0,
             (true, true) => of_processors,
             (true, false) => 1,
@@ -413,7 +413,7 @@ impl Device {
             CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE => {
                 answer.value::<cl_ulong>(self.constant_bytes())
             }
-            CL_DEVICE_MAX_CONSTANT_ARGS => answer.value::<cl_uint>(match self.is_native() {
+            CL_DEVICE_MAX_CONSTANT_ARGS => answer.value::<cl_uint>(match self.has_own_compiler() {
                 true => 64,
                 false => LEAST_CONSTANT_ARGUMENTS,
             }),

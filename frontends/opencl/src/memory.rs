@@ -131,7 +131,9 @@ impl Drop for Memory {
             return;
         }
         let callbacks = std::mem::take(&mut self.callbacks);
-        self.context.core.drop_after_users(&self.core, callbacks);
+        // In this order: until the object is gone, its bytes may be written back to the program's memory.
+        let held = (self.core.clone(), callbacks);
+        self.context.core.drop_after_users(&self.core, held);
     }
 }
 

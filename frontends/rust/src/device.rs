@@ -93,8 +93,8 @@ impl Device {
     }
 
     /// True if kernels there can wait for all blocks of their launch
-    /// ([`GridAccelerator`](crate::kernels::GridAccelerator)). Processors and NVIDIA GPUs with CUDA can. A device of another
-    /// machine is asked at the first launch.
+    /// ([`GridAccelerator`](crate::kernels::GridAccelerator)). Processors and NVIDIA GPUs with CUDA can. Of a device of another
+    /// machine it is not known, and this is false.
     #[must_use]
     pub fn has_grid_barrier(&self) -> bool {
         self.0.has_grid_barrier()

@@ -153,8 +153,10 @@ impl Names {
                     }
                     return Some(connection);
                 }
-                Err(error) if answered(&error) => failure = Some(error),
-                Err(error) if failure.as_ref().is_some_and(answered) => drop(error),
+                Err(error)
+                    if failure
+                        .as_ref()
+                        .is_some_and(|kept| tells(kept) > tells(&error)) => {}
                 Err(error) => failure = Some(error),
             }
             None
@@ -167,13 +169,17 @@ impl Names {
         }
         let mut hosts = match self.look_up(address, deadline) {
             Ok(hosts) => hosts,
-            Err(error) => return Err(failure.filter(answered).unwrap_or(error)),
+            Err(error) => {
+                let told = failure.filter(|kept| tells(kept) > tells(&error));
+                return Err(told.unwrap_or(error));
+            }
         };
         // Once more where it was, in what time the others have left.
         hosts.sort_by_key(|host| Some(*host) == reached);
         for (host, others) in hosts.iter().zip((0..hosts.len()).rev()) {
             if Instant::now() >= deadline {
-                return Err(failure.filter(answered).unwrap_or_else(|| late(address)));
+                let told = failure.filter(|kept| tells(kept) > 0);
+                return Err(told.unwrap_or_else(|| late(address)));
             }
             if let Some(connection) = attempt(*host, others) {
                 return Ok(connection);
@@ -190,6 +196,15 @@ fn drop_oldest(names: &mut HashMap<String, Name>) {
     let oldest = idle.min_by_key(|(_, name)| name.used);
     if let Some(oldest) = oldest.map(|(address, _)| address.clone()) {
         names.remove(&oldest);
+    }
+}
+
+/// How much an error tells of the host: that somebody else is there, that its side took the connection, or nothing.
+fn tells(error: &LinkError) -> u8 {
+    match error {
+        LinkError::Unreachable { .. } | LinkError::TimedOut { .. } => 0,
+        _ if answered(error) => 2,
+        _ => 1,
     }
 }
 

@@ -299,7 +299,7 @@ impl Tracker {
         let others = self.segments[covered.start + 1..covered.end].iter();
         let idle: Readers = others
             .flat_map(|segment| &segment.readers)
-            .filter(|reader| reader.is_idle)
+            .filter(|reader| reader.is_idle && !reader.id.is_finished())
             .copied()
             .collect();
         let first = &mut self.segments[covered.start];

@@ -254,7 +254,8 @@ impl Segment {
         self.followed = EventId::NONE;
         self.home = space;
         self.is_taken = false;
-        self.readers.retain(|reader| reader.is_idle);
+        self.readers
+            .retain(|reader| reader.is_idle && !reader.id.is_finished());
         if !self.copies.is_empty() {
             self.copies.clear();
         }
