@@ -179,6 +179,76 @@ fn counted(number: u32) -> u64 {
 }
 
 #[test]
+fn small_arrays_have_what_was_written_wherever_that_came_from() {
+    let Some(program) = program(
+        "struct __attribute__((packed)) Apart { char kind[2]; int values[4]; char end[2]; };
+        struct __attribute__((packed)) Pair { short first; int second; };
+        typedef struct { int x, y, z, w; } Four;
+        kernel void packed(global const ulong *in, global ulong *out) {
+            size_t x = get_global_id(0);
+            struct Apart s;
+            struct Pair pairs[4];
+            for (int k = 0; k < 4; k++) { s.values[k] = 10 + k; pairs[k].second = 20 * k; }
+            pairs[in[x] >> 2 & 3].second += 7;
+            out[x] = s.values[in[x] & 3] + 1000 * (ulong)pairs[in[x] >> 4 & 3].second;
+        }
+        kernel void chain(global const ulong *in, global ulong *out) {
+            size_t x = get_global_id(0);
+            ulong next[8], last[8];
+            for (ulong k = 0; k < 8; k++) { next[k] = in[x] >> 3 * k & 7; last[k] = 3 * k; }
+            ulong at = in[x] & 7;
+            at = next[at];
+            at = next[at];
+            next[next[at]] = 9;
+            out[x] = at + 10 * last[next[at] & 7] + 1000 * next[in[x] >> 5 & 7];
+        }
+        kernel void copied(global const ulong *in, global ulong *out) {
+            local Four shared_by_all;
+            size_t x = get_global_id(0);
+            if (get_local_id(0) == 0) {
+                Four four = {in[0] & 15, in[1] & 15, in[2] & 15, in[3] & 15};
+                shared_by_all = four;
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+            Four own = shared_by_all;
+            private const int *numbers = &own.x;
+            out[x] = numbers[in[x] & 3];
+        }",
+    ) else {
+        return;
+    };
+    let items = 64;
+    let mut input: Vec<u64> = numbers(items).iter().map(|x| u64::from(*x)).collect();
+    input.rotate_left(1);
+    for kernel in ["packed", "chain", "copied"] {
+        let out = vec![0_u64; items];
+        let mut launch = Launch::new([items, 1, 1], [32, 1, 1]);
+        launch.memory(&input);
+        launch.memory(&out);
+        launch.run(&program, kernel);
+        for (x, out) in out.iter().enumerate() {
+            let number = input[x];
+            let wanted = match kernel {
+                "packed" => {
+                    let mut pairs = [0, 20, 40, 60];
+                    pairs[(number >> 2 & 3) as usize] += 7;
+                    10 + (number & 3) + 1000 * pairs[(number >> 4 & 3) as usize]
+                }
+                "chain" => {
+                    let mut next: [u64; 8] = std::array::from_fn(|k| number >> (3 * k) & 7);
+                    let at = next[next[(number & 7) as usize] as usize];
+                    next[next[at as usize] as usize] = 9;
+                    let last = 3 * (next[at as usize] & 7);
+                    at + 10 * last + 1000 * next[(number >> 5 & 7) as usize]
+                }
+                _ => input[(number & 3) as usize] & 15,
+            };
+            assert_eq!(*out, wanted, "{kernel}, work-item {x}");
+        }
+    }
+}
+
+#[test]
 fn the_same_element_of_all_work_items_is_one_vector() {
     let Some(program) = program(
         "typedef struct { uint count; float sum; } Pair;

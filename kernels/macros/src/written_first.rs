@@ -38,11 +38,15 @@ pub(crate) fn is_written_first(
                 && matches!(each.body.stmts.first(), Some(Stmt::Expr(Expr::Assign(assign), _))
                     if is_target_of(&assign.left, &element.ident) && !names(&assign.right, &element.ident))
                 && !names(&each.body, array)
+                && !may_leave(&each.body)
         }
         Expr::MethodCall(call) => {
             call.method == "fill"
                 && is_own(&call.receiver, array)
-                && !call.args.iter().any(|value| names(value, array))
+                && !call
+                    .args
+                    .iter()
+                    .any(|value| names(value, array) || may_leave(value))
         }
         Expr::Assign(assign) => {
             let Expr::Index(place) = &*assign.left else {
@@ -51,6 +55,7 @@ pub(crate) fn is_written_first(
             is_own(&place.expr, array)
                 && place.index.to_token_stream().to_string() == "0"
                 && !names(&assign.right, array)
+                && !may_leave(&assign.right)
                 && is_one_for_each_thread(length, acc)
         }
         _ => false,
@@ -87,12 +92,25 @@ fn is_one_for_each_thread(length: &Expr, acc: &AcceleratorParameter) -> bool {
 
 /// True if a name is anywhere in code. A macro may name anything.
 fn names(code: &impl ToTokens, name: &Ident) -> bool {
-    fn any(tokens: TokenStream, name: &Ident) -> bool {
-        tokens.into_iter().any(|token| match token {
-            TokenTree::Group(group) => any(group.stream(), name),
-            TokenTree::Ident(ident) => ident == *name,
-            _ => false,
-        })
-    }
-    any(code.to_token_stream(), name)
+    has(
+        code.to_token_stream(),
+        &|token| matches!(token, TokenTree::Ident(ident) if ident == name),
+    )
+}
+
+/// True if code may go on elsewhere, and leave elements as they are.
+fn may_leave(code: &impl ToTokens) -> bool {
+    has(code.to_token_stream(), &|token| match token {
+        TokenTree::Ident(ident) => ident == "break" || ident == "continue" || ident == "return",
+        TokenTree::Punct(mark) => mark.as_char() == '?',
+        _ => false,
+    })
+}
+
+/// True if one of these tokens, or of those in their groups, is such.
+fn has(tokens: TokenStream, is_such: &impl Fn(&TokenTree) -> bool) -> bool {
+    tokens.into_iter().any(|token| match &token {
+        TokenTree::Group(group) => has(group.stream(), is_such),
+        _ => is_such(&token),
+    })
 }

@@ -290,6 +290,7 @@ functions! {
     LLVMBuildExtractElement(builder: Builder, vector: Value, index: Value, name: *const c_char) -> Value;
     LLVMInstructionEraseFromParent(instruction: Value);
     LLVMIsAGlobalVariable(value: Value) -> Value;
+    LLVMIsGlobalConstant(global: Value) -> c_int;
     LLVMGetInitializer(global: Value) -> Value;
     LLVMSetInitializer(global: Value, value: Value);
     LLVMSetGlobalConstant(global: Value, is: c_int);

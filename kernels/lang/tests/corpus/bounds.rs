@@ -139,6 +139,41 @@ fn runs_written_first() {
     }
 }
 
+/// The loop that writes an array ends early, so what it leaves is zero.
+#[kernel(crate = quipu_kernel)]
+async fn cut_short(
+    acc: &impl BlockAccelerator<1>,
+    x: &[u32],
+    sums: OwnBlock<u32>,
+    #[shared(61)] mut cut: SharedWrite<u32>,
+) {
+    let own = x[acc.index(Grid, Threads)[0]];
+    for element in cut.own() {
+        *element = own;
+        if own > 3 {
+            break;
+        }
+    }
+    let cut = acc.sync(cut).await;
+    let mut sum = 0;
+    for k in 0..cut.len() {
+        sum += cut[k];
+    }
+    for total in sums {
+        *total = sum;
+    }
+}
+
+#[test]
+fn runs_cut_short() {
+    let x: Vec<u32> = (0..24).map(|i| i * 7 % 11).collect();
+    let mut y = vec![0; 3];
+    check!(cut_short => (&x, &mut y), division(3, 8, 1));
+    let module = cut_short(&x, &mut y).module().unwrap();
+    let source = printed(&module, Dialect::Cuda);
+    assert!(source.contains(" cut[quipu_at] = 0"), "{source}");
+}
+
 /// The first thread of each block hands numbers on, and what comes later reads them: within the block after a barrier, and by
 /// the last block that comes.
 #[kernel(crate = quipu_kernel)]

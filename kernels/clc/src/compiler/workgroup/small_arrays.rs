@@ -37,6 +37,20 @@ struct Access {
     indices: Vec<(Value, u64)>,
 }
 
+/// The accesses that are written out. They go when all are, because one may be the index of another.
+#[derive(Default)]
+struct WrittenOut {
+    accesses: Vec<Value>,
+    /// For each read, the value that takes its place.
+    values: HashMap<Value, Value>,
+}
+
+impl WrittenOut {
+    fn present(&self, value: Value) -> Value {
+        self.values.get(&value).copied().unwrap_or(value)
+    }
+}
+
 /// Has the small arrays of a kernel be registers where that is faster.
 pub(in crate::compiler) fn choose(context: Context, kernel: Value, layout: DataLayout) {
     let all = blocks(kernel).into_iter().flat_map(Block::instructions);
@@ -50,6 +64,7 @@ pub(in crate::compiler) fn choose(context: Context, kernel: Value, layout: DataL
     let graph = Graph::new(kernel, &HashMap::new());
     let differs = Divergence::of(&graph, &graph.loops());
     let builder = LLVMCreateBuilderInContext(context);
+    let mut written_out = WrittenOut::default();
     for array in &arrays {
         for (fill, values) in &array.fills {
             LLVMPositionBuilderBefore(builder, *fill);
@@ -61,9 +76,12 @@ pub(in crate::compiler) fn choose(context: Context, kernel: Value, layout: DataL
         let mut indices = array.accesses.iter().flat_map(|access| &access.indices);
         if array.count <= MOST_CHOSEN && indices.any(|(index, _)| differs.differs(*index)) {
             for access in &array.accesses {
-                array.write_out(context, builder, access);
+                array.write_out(context, builder, access, &mut written_out);
             }
         }
+    }
+    for access in written_out.accesses {
+        LLVMInstructionEraseFromParent(access);
     }
 }
 
@@ -116,7 +134,12 @@ fn array(context: Context, alloca: Value, layout: DataLayout) -> Option<Array> {
     let count = whole / bytes;
     let is_of_elements = is_number && whole.is_multiple_of(bytes) && count <= MOST_WRITTEN;
     let has_index = accesses.iter().any(|access| !access.indices.is_empty());
-    if !is_of_elements || !has_index {
+    // Members of packed structures lie between.
+    let are_at_elements = accesses.iter().all(|access| {
+        let mut strides = access.indices.iter().map(|(_, bytes)| *bytes);
+        access.fixed.is_multiple_of(bytes) && strides.all(|stride| stride.is_multiple_of(bytes))
+    });
+    if !is_of_elements || !has_index || !are_at_elements {
         return None;
     }
     let fills = fills.into_iter().map(|(fill, callee)| {
@@ -149,6 +172,7 @@ fn array(context: Context, alloca: Value, layout: DataLayout) -> Option<Array> {
 fn of_constant(from: Value, element: Type, count: u64) -> Option<Vec<Value>> {
     let initial = LLVMIsAGlobalVariable(from)
         .some()
+        .filter(|variable| LLVMIsGlobalConstant(*variable) != 0)
         .map(LLVMGetInitializer)?
         .some()?;
     let elements = (0..count as u32).map(|at| {
@@ -180,7 +204,13 @@ impl Array {
     }
 
     /// Has an access whose index is no constant choose from all elements.
-    fn write_out(&self, context: Context, builder: Builder, access: &Access) {
+    fn write_out(
+        &self,
+        context: Context,
+        builder: Builder,
+        access: &Access,
+        written_out: &mut WrittenOut,
+    ) {
         if access.indices.is_empty() {
             return;
         }
@@ -190,7 +220,8 @@ impl Array {
         let number = |number: u64| LLVMConstInt(wide, number, 0);
         let mut offset = number(access.fixed);
         for (index, bytes) in &access.indices {
-            let index = LLVMBuildCast(builder, op::SEXT, *index, wide, UNNAMED);
+            let index = written_out.present(*index);
+            let index = LLVMBuildCast(builder, op::SEXT, index, wide, UNNAMED);
             let part = LLVMBuildBinOp(builder, op::MUL, index, number(*bytes), UNNAMED);
             offset = LLVMBuildBinOp(builder, op::ADD, offset, part, UNNAMED);
         }
@@ -217,7 +248,8 @@ impl Array {
         }
         if let Some(read) = read {
             LLVMReplaceAllUsesWith(one, read);
+            written_out.values.insert(one, read);
         }
-        LLVMInstructionEraseFromParent(one);
+        written_out.accesses.push(one);
     }
 }
