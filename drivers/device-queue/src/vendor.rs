@@ -156,6 +156,9 @@ pub trait Vendor: Sized + Send + Sync + 'static {
     /// True if the vendor's part says by itself that commands have ended, by
     /// [`VendorDriver::look`](crate::VendorDriver::look): then nobody asks again and again, nor to be called.
     const TELLS: bool = false;
+    /// True if a device may still use the memory of its commands after it was given up as lost. That memory is then kept for
+    /// good, and the driver with it.
+    const WORKS_WHEN_LOST: bool = true;
     /// True if devices begin with their commands when they are [told](Vendor::flush) to, and not by themselves.
     const FLUSHES: bool = true;
     /// True if a memory space is several memories, between which the vendor's part brings bytes by itself. See

@@ -159,6 +159,8 @@ impl Vendor for Remote {
     const INSTEAD: &'static str =
         "write it with `#[kernel]`, and serve from a program that has it, or in OpenCL C";
     const TELLS: bool = true;
+    // Its link is closed by then.
+    const WORKS_WHEN_LOST: bool = false;
     // A node's devices may each have a memory of their own.
     const MOVES_WITHIN_SPACES: bool = true;
     // As much as is on its way on a network that is far: on one of a millisecond, four commands in a microsecond.

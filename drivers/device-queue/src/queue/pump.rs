@@ -700,7 +700,9 @@ impl<V: Vendor> Shared<V> {
             if is_given_up {
                 // Its device is lost, and may still be writing.
                 std::mem::forget(flight);
-                keep_memory_for_good(&command);
+                if V::WORKS_WHEN_LOST {
+                    keep_memory_for_good(&command);
+                }
             } else if result.is_ok() {
                 result = self.vendor.land(&work, flight);
             }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 /// Has a program read by a node that does this with the event of the question.
 fn described(script: impl FnOnce(&mut Lane, u64) + Send + 'static) -> Result<Description, Error> {
+    let _alone = alone();
     described_by(Liar::start(), script)
 }
 
@@ -22,7 +23,6 @@ fn described_by(
     (liar, key): (Liar, Key),
     script: impl FnOnce(&mut Lane, u64) + Send + 'static,
 ) -> Result<Description, Error> {
-    let _alone = alone();
     liar.script(move |mut commands, _| {
         let all = asked(&mut commands, 1);
         script(&mut commands, all[0].event);
@@ -138,6 +138,7 @@ fn kernels_and_log_are_as_the_node_says() {
 #[test]
 fn a_node_that_does_not_say_how_groups_are_divided_says_nothing_of_it() {
     let described = |groups: bool| {
+        let _alone = alone();
         let (liar, key) = Liar::start();
         liar.lack(GROUPS);
         described_by((liar, key), move |commands, event| {
