@@ -12,13 +12,15 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-/* The threads of a block, as coroutines that run in turn, each up to the next barrier. */
+/* The threads of some blocks, as coroutines that run in turn, each up to the next barrier. */
 typedef struct {
     ucontext_t scheduler;
     ucontext_t *threads;
     char *stacks;
-    /* For each thread: the site of the barrier that it waits at and 1, or 0 at its end. */
+    /* For each thread: the site of the barrier that it waits at and 1, with a mark if it is one of the grid; or 0 at its end. */
     uint32_t *waits;
+    size_t blocks;
+    /* Of a block. */
     size_t count;
     /* The thread that runs. */
     size_t current;
@@ -29,6 +31,9 @@ typedef struct {
 } quipu_crew;
 
 enum { quipu_stack = 256 * 1024 };
+
+/* The mark of a barrier of the grid. */
+static const uint32_t quipu_grid = 0x80000000u;
 
 static __thread quipu_crew *quipu_working;
 
@@ -44,15 +49,17 @@ static void quipu_dismiss(quipu_crew *crew)
     }
 }
 
-static quipu_crew *quipu_hire(size_t count)
+static quipu_crew *quipu_hire(size_t blocks, size_t count)
 {
     quipu_crew *crew = calloc(1, sizeof *crew);
     if (!crew)
         return 0;
+    crew->blocks = blocks;
     crew->count = count;
-    crew->threads = malloc(count * sizeof *crew->threads);
-    crew->stacks = malloc(count * quipu_stack);
-    crew->waits = malloc(count * sizeof *crew->waits);
+    const size_t all = blocks * count + 1;
+    crew->threads = malloc(all * sizeof *crew->threads);
+    crew->stacks = malloc(all * quipu_stack);
+    crew->waits = malloc(all * sizeof *crew->waits);
     if (!crew->threads || !crew->stacks || !crew->waits) {
         quipu_dismiss(crew);
         return 0;
@@ -78,14 +85,44 @@ static size_t quipu_wait(quipu_crew *crew, uint32_t site, bool predicate)
     return crew->counted;
 }
 
-/* Runs a block. False if not all threads came to a barrier: the current one waits there. */
+/* True if a thread does not go on: it is at its end, or at a barrier of the grid. */
+static bool quipu_stays(uint32_t wait)
+{
+    return !wait || wait & quipu_grid;
+}
+
+/* Runs a block up to the next barrier of the grid, or to its end. False if not all threads came to a barrier. */
+static bool quipu_work_on(quipu_crew *crew, size_t first)
+{
+    const uint32_t *waits = crew->waits + first;
+    for (;;) {
+        for (size_t i = 0; i < crew->count; i++) {
+            crew->current = first + i;
+            swapcontext(&crew->scheduler, &crew->threads[crew->current]);
+        }
+        /* All came to the barrier that the first came to, or all are at their end. */
+        for (size_t i = 1; i < crew->count; i++) {
+            if (waits[i] != waits[0]) {
+                crew->current = first + (waits[0] ? 0 : i);
+                return false;
+            }
+        }
+        if (crew->count == 0 || quipu_stays(waits[0]))
+            return true;
+        crew->counted = crew->votes;
+        crew->votes = 0;
+    }
+}
+
+/* Runs the blocks. False if not all threads came to a barrier: the current one waits there. */
 static bool quipu_work(quipu_crew *crew, void *contexts, size_t context_size)
 {
+    const size_t all = crew->blocks * crew->count;
     crew->contexts = contexts;
     crew->context_size = context_size;
     crew->votes = 0;
     quipu_working = crew;
-    for (size_t i = 0; i < crew->count; i++) {
+    for (size_t i = 0; i < all; i++) {
         getcontext(&crew->threads[i]);
         crew->threads[i].uc_stack.ss_sp = crew->stacks + i * quipu_stack;
         crew->threads[i].uc_stack.ss_size = quipu_stack;
@@ -93,19 +130,19 @@ static bool quipu_work(quipu_crew *crew, void *contexts, size_t context_size)
         makecontext(&crew->threads[i], quipu_start, 0);
     }
     for (;;) {
-        for (crew->current = 0; crew->current < crew->count; crew->current++)
-            swapcontext(&crew->scheduler, &crew->threads[crew->current]);
-        /* All came to the barrier that the first came to, or all are at their end. */
-        for (size_t i = 1; i < crew->count; i++) {
-            if (crew->waits[i] != crew->waits[0]) {
-                crew->current = crew->waits[0] ? 0 : i;
+        for (size_t first = 0; first < all; first += crew->count) {
+            if (!quipu_work_on(crew, first))
+                return false;
+        }
+        /* All blocks came to the barrier of the grid that the first came to, or all are at their end. */
+        for (size_t first = 0; first < all; first += crew->count) {
+            if (crew->waits[first] != crew->waits[0]) {
+                crew->current = crew->waits[0] ? 0 : first;
                 return false;
             }
         }
-        if (crew->count == 0 || !crew->waits[0])
+        if (all == 0 || !crew->waits[0])
             return true;
-        crew->counted = crew->votes;
-        crew->votes = 0;
     }
 }
 
@@ -217,12 +254,13 @@ int32_t block_sum(void *const *arguments)
     context.fault = *(uint32_t *const *)arguments[6];
     context.arguments = arguments;
     int32_t status = 1;
+    const size_t threads = (size_t)context.launch.block_threads[0];
+    const size_t blocks = 1;
     const uint32_t partial_length = *(const uint32_t *)arguments[4];
     context.partial_length = partial_length;
     context.partial = calloc((size_t)partial_length + 1, sizeof(float));
-    const size_t threads = (size_t)context.launch.block_threads[0];
-    quipu_context *contexts = malloc(threads * sizeof *contexts);
-    quipu_crew *crew = quipu_hire(threads);
+    quipu_context *contexts = malloc((blocks * threads + 1) * sizeof *contexts);
+    quipu_crew *crew = quipu_hire(blocks, threads);
     context.crew = crew;
     if (!context.partial || !contexts || !crew)
         goto quipu_end;
@@ -232,7 +270,7 @@ int32_t block_sum(void *const *arguments)
         for (context.thread[0] = 0; context.thread[0] < context.launch.block_threads[0]; context.thread[0]++)
             contexts[at++] = context;
         if (!quipu_work(crew, contexts, sizeof *contexts)) {
-            quipu_fault(&contexts[crew->current], 0, 0, crew->waits[crew->current] - 1);
+            quipu_fault(&contexts[crew->current], 0, 0, (crew->waits[crew->current] & ~quipu_grid) - 1);
             status = 0;
             goto quipu_end;
         }
