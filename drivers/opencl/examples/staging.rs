@@ -15,7 +15,7 @@ use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 const LENGTH: u64 = 256 * MIB;
-/// Runs of which the median counts.
+/// The number of runs. Their median counts.
 const RUNS: usize = 9;
 
 /// The rates to a device and back, in commands of `piece` bytes.

@@ -145,7 +145,7 @@ pub struct Node {
     listening: Option<JoinHandle<()>>,
 }
 
-/// The refusals of the last minute, of which the operator is told some. Strangers decide how many there are.
+/// The refusals of the last minute. Strangers decide how many there are, so the operator is told only some of them.
 #[derive(Default)]
 struct Refusals {
     since: Duration,

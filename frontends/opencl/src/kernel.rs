@@ -650,7 +650,7 @@ pub(crate) unsafe extern "C" fn get_kernel_sub_group_info(
         let device = kernel.device(device)?;
         let code = kernel.code_for(&device);
         let code = code.map_err(|_| Code(CL_INVALID_DEVICE))?;
-        // What sub-groups other compilers make, none says.
+        // Other compilers do not say how they divide a group into sub-groups.
         ensure(device.has_own_compiler(), CL_INVALID_OPERATION)?;
         // SAFETY: the program passes what it wants the answer in.
         let answer = unsafe { Answer::new(size, value, size_ret) };

@@ -146,7 +146,8 @@ impl Call {
     fn put(self, values: &mut Values, stream: &Stream) -> Called<()> {
         let mut pointers = values.pointers();
         if self.together {
-            // SAFETY: as below.
+            // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies.
+            // Their memory is the command's until it is over.
             let code = unsafe {
                 sys::cuLaunchCooperativeKernel(
                     self.function,
@@ -163,8 +164,7 @@ impl Call {
             };
             return named("cuLaunchCooperativeKernel", code);
         }
-        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, which the call copies.
-        // Their memory is the command's until it is over.
+        // SAFETY: as for the cooperative launch.
         let code = unsafe {
             sys::cuLaunchKernel(
                 self.function,

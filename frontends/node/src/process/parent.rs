@@ -80,7 +80,7 @@ pub(super) struct Hosted {
     pub(super) begun: OnceLock<usage::Begun>,
     /// And the group of its kernel's, if the system gives one.
     control: OnceLock<Group>,
-    /// What it counts, as the process has last said.
+    /// The totals of the process, as it last sent them.
     pub(super) totals: Mutex<Totals>,
     /// Connections to other nodes that are being made for it.
     dialled: Arc<AtomicUsize>,

@@ -1,8 +1,8 @@
 //! The reader of a program's text, and the reasons why a program is not built.
 //!
-//! This machine's compiler reads texts, and has to where a program is for its processors. For other devices a device's driver reads
-//! what it refuses, and everything on a machine without LLVM: that of nodes asks the node. Whoever does not see this machine's files is
-//! given texts with all that they include.
+//! This machine's compiler reads texts, and has to where a program is for its processors. For other devices, the driver of a
+//! device reads each text that this compiler refuses, and every text on a machine without LLVM. The driver for nodes asks the node.
+//! Such a reader does not see this machine's files, so a text comes to it with all files that it includes.
 
 use super::*;
 use crate::code::code_of;

@@ -47,6 +47,7 @@ mod call;
 #[cfg(test)]
 mod checked_elements_tests;
 mod native;
+mod overlap;
 mod passing;
 #[cfg(debug_assertions)]
 mod precompiled;
@@ -64,15 +65,14 @@ pub use built_in::{BuiltIn, BuiltInArgument, BuiltInArguments, BuiltInCall};
 pub use call::{Call, Launch, Pass, PassAll};
 pub use native::{Native, native};
 
-#[cfg(feature = "serve")]
-pub(crate) use argument::region_of;
-pub(crate) use argument::{
-    collect, host_views, placed, refuse_gaps, refuse_overlap, rows_with_gaps,
-};
+pub(crate) use argument::{collect, host_views, placed, refuse_gaps};
 pub(crate) use body::{EachBody, FillBody, LaunchBody};
 pub(crate) use call::cannot_run;
 #[cfg(feature = "serve")]
 pub(crate) use call::{Called, Kept, KeptValue};
+#[cfg(feature = "serve")]
+pub(crate) use overlap::region_of;
+pub(crate) use overlap::{refuse_overlap, rows_with_gaps};
 pub(crate) use passing::{Lengths, Passing};
 #[cfg(debug_assertions)]
 pub(crate) use precompiled::all as precompiled;

@@ -30,7 +30,7 @@ const LOOK_FOR_LITTLE: u32 = 16;
 /// One look of so many is into every deque, though no task was announced there.
 const LOOK_EVERYWHERE: u32 = 256;
 
-/// What a worker remembers from one search for work to the next.
+/// The state that a worker keeps between two searches for work.
 pub(super) struct SearchState {
     /// The worker from which it has taken tasks last, to which it goes first.
     victim: Cell<usize>,
