@@ -164,7 +164,7 @@ impl Call {
             };
             return named("cuLaunchCooperativeKernel", code);
         }
-        // SAFETY: as for the cooperative launch.
+        // SAFETY: as many arguments as the function takes, of the sizes that it was printed with, and memory of the command.
         let code = unsafe {
             sys::cuLaunchKernel(
                 self.function,
